@@ -1,0 +1,1 @@
+"""For people: the `bellwether` command. Trusted for nothing; it decides nothing that matters."""

@@ -1,0 +1,64 @@
+"""The `bellwether` command: its verbs, its errors, its exit codes.
+
+Exit codes: 0 done; 1 something failed; 2 the input is wrong, nothing was changed; 3 drift was found.
+"""
+
+import sys
+from importlib.metadata import version
+from typing import Any
+
+from cyclopts import App, CycloptsError
+
+from console import broker, demo, jars, label, provision, topology
+from console.output import messages, print_json, wants_json
+from security_lattice import LabelSyntaxError, LatticeError
+from topology import DeclarationError, TopologyError, UnknownName
+
+app = App(
+    name="bellwether",
+    help="A replicated multilevel-secure stream processing cluster on Kafka and Spark.",
+    version=version("bellwether"),
+    help_format="plaintext",
+)
+for part in (topology.app, label.app, provision.app, broker.app, jars.app, demo.app):
+    app.command(part)
+
+
+def main() -> None:
+    """Run one command; every foreseen error is one line on stderr, or one JSON object with `-o json`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    try:
+        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        return result if isinstance(result, int) else 0
+    except CycloptsError as error:
+        return _fail(arguments, " ".join(str(error).split()), 2)
+    except LabelSyntaxError as error:
+        return _fail(arguments, str(error), 2, offset=error.offset)
+    except (DeclarationError, UnknownName, LatticeError) as error:
+        return _fail(arguments, str(error), 2)
+    except TopologyError as error:
+        return _fail(arguments, str(error), 1)
+    except KeyboardInterrupt:
+        return _fail(arguments, "interrupted", 130)
+    except BrokenPipeError:
+        return 0
+
+
+def _fail(arguments: list[str], message: str, code: int, **details: Any) -> int:
+    joined = " ".join(arguments)
+    asked = "json" if "-o json" in joined or "--output json" in joined or "output=json" in joined else None
+    asked = "table" if "-o table" in joined or "--output table" in joined or "output=table" in joined else asked
+    if asked == "json" or (asked is None and details and wants_json(None)):
+        print_json({"error": message, **details})
+    else:
+        where = f" (at offset {details['offset']})" if "offset" in details else ""
+        messages.print(f"error: {message}{where}", markup=False, soft_wrap=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()
