@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from security_lattice import Semantics, is_name
 from topology.yaml_file import Keys, YamlFile
@@ -40,9 +41,20 @@ Proof = Literal["none", "hmac", "ed25519", "ed25519-batch"]
 
 
 class Part(BaseModel):
-    """Every part of the document refuses keys that it does not know."""
+    """Every part of the document refuses keys that it does not know, and says which it does."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, content: Any) -> Any:
+        for key in content if isinstance(content, dict) else ():
+            if key not in cls.model_fields:
+                expected = ", ".join(cls.model_fields)
+                raise PydanticCustomError(
+                    "unknown_key", "unknown key; expected are {expected}", {"key": key, "expected": expected}
+                )
+        return content
 
 
 class Levels(Part):
@@ -200,7 +212,7 @@ def read_document(file: YamlFile) -> AnyDocument:
         return _BY_MODE[mode].model_validate(file.content)
     except ValidationError as error:
         faults = [_fault(details, file) for details in error.errors()]
-        faults.sort(key=lambda fault: (file.position(fault[0]), fault[0]))
+        faults.sort(key=lambda fault: (file.position(fault[0]), str(fault[0])))
         keys, message = faults[0]
         more = len({fault[0] for fault in faults}) - 1
         raise file.error(keys, message + (f" (and {more} more)" if more else "")) from None
@@ -218,8 +230,8 @@ def _fault(details: Any, file: YamlFile) -> tuple[Keys, str]:
             keys = (*keys, part)
     message = str(details["msg"])
     match details["type"]:
-        case "extra_forbidden":
-            message = "unknown key"
+        case "unknown_key":
+            keys = (*keys, details["ctx"]["key"])
         case "missing":
             message = "is missing"
         case "string_pattern_mismatch":

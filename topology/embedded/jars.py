@@ -73,18 +73,18 @@ def ensure(progress: Progress | None = None) -> Path:
 
 
 def _fetch(progress: Progress) -> None:
-    """Fetch all jars into a folder of their own, check them, then move them into place."""
-    target = directory()
+    """Fetch into a folder of its own, check what was missing, then move that into place."""
+    target, wanted = directory(), missing()
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target, prefix=".fetch-") as temporary:
         _run_ivy(Path(temporary), progress)
-        for path, digest in locked().items():
+        for path in wanted:
             jar = Path(temporary) / "jars" / path
             if not jar.exists():
                 raise JarError(f"jar `{path}` could not be fetched: it is in the lock file but was not resolved")
-            if _sum(jar) != digest:
+            if _sum(jar) != locked()[path]:
                 raise JarError(f"the fetched jar `{path}` does not match its locked sum: nothing was installed")
-        for path in locked():
+        for path in wanted:
             (target / path).parent.mkdir(exist_ok=True)
             shutil.move(Path(temporary) / "jars" / path, target / path)
 

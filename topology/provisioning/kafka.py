@@ -134,6 +134,8 @@ def _wait_until_settled(admin: KafkaAdminClient, plan: KafkaPlan, secrets: Secre
 
 
 def _actual(admin: KafkaAdminClient, plan: KafkaPlan) -> Actual:
+    # ACLs first: who may not ask for them is told so, while Kafka 4.3.1 never answers a denied look at users.
+    acls = stored_bindings(admin)
     cluster = admin.describe_cluster()
     names = admin.list_topics()
     settings: dict[str, dict[str, Any]] = {}
@@ -151,7 +153,7 @@ def _actual(admin: KafkaAdminClient, plan: KafkaPlan) -> Actual:
         cluster_id=cluster["cluster_id"],
         topics=topics,
         users=_users(admin),
-        bindings=_bindings(admin),
+        bindings=acls,
         open_by_default=_open_by_default(admin, cluster["brokers"]),
     )
 
@@ -164,7 +166,8 @@ def _users(admin: KafkaAdminClient) -> frozenset[str]:
     )
 
 
-def _bindings(admin: KafkaAdminClient) -> frozenset[Binding]:
+def stored_bindings(admin: KafkaAdminClient) -> frozenset[Binding]:
+    """Every ACL that the cluster holds."""
     everything = ACLFilter(
         principal=None, host=None, operation=ACLOperation.ANY, permission_type=ACLPermissionType.ANY,
         resource_pattern=ResourcePatternFilter(KafkaResourceType.ANY, None, ACLResourcePatternType.ANY),
@@ -190,7 +193,7 @@ def _open_by_default(admin: KafkaAdminClient, brokers: list[dict[str, Any]]) -> 
 def _carry_out(admin: KafkaAdminClient, plan: KafkaPlan, found: Drift, secrets: Secrets, say: Say) -> None:
     # Walls first: what should not be allowed goes before anything new comes.
     if found.delete_bindings:
-        admin.delete_acls([_kafka_acl(ACLFilter, ResourcePatternFilter, b) for b in found.delete_bindings])
+        uproot(admin, *found.delete_bindings)
         say(f"removed {len(found.delete_bindings)} ACLs")
     if found.delete_users:
         _alter_users(admin, [UserScramCredentialDeletion(n, ScramMechanism.SCRAM_SHA_512) for n in found.delete_users])
@@ -223,6 +226,11 @@ def plant(admin: KafkaAdminClient, *bindings: Binding) -> None:
     failed = admin.create_acls([_kafka_acl(ACL, ResourcePattern, b) for b in bindings])["failed"]
     if failed:
         raise ProvisionError(f"the cluster refused {len(failed)} ACLs, the first: {failed[0]}")
+
+
+def uproot(admin: KafkaAdminClient, *bindings: Binding) -> None:
+    """Delete ACLs."""
+    admin.delete_acls([_kafka_acl(ACLFilter, ResourcePatternFilter, b) for b in bindings])
 
 
 def _alter_settings(admin: KafkaAdminClient, found: Drift, say: Say) -> None:
