@@ -46,6 +46,8 @@ def run(arguments: list[str]) -> int:
         return _fail(arguments, "interrupted", 130)
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        return _fail(arguments, f"`{error.filename}`: {error.strerror}", 1)
 
 
 def _fail(arguments: list[str], message: str, code: int, **details: Any) -> int:

@@ -30,6 +30,7 @@ from topology.provisioning.connection import connect
 
 HOSTS = ["localhost", "127.0.0.1", "::1"]
 LEAST_FREE_BYTES = 256 << 20  # a broker that meets a full disk halts; better not to start it
+FULL_BYTES = 64 << 10  # less than this is too little to write even a reason
 START_SECONDS = 120  # ten on a quiet machine; a loaded one takes longer
 STOP_SECONDS = 40  # a controlled stop takes two; past this the broker is killed and recovers at next start
 FORMAT_SECONDS = 120
@@ -168,12 +169,25 @@ def _format_once(home: Home, say: Say) -> None:
         )
         if done.returncode:
             raise BrokerError(f"the data directory cannot be formatted: {_last_words(done.stdout + done.stderr)}")
+        if not _is_whole(fresh):  # on a full disk the tool can leave an empty file and call it success
+            raise BrokerError(f"the data directory cannot be formatted: {_disk_hint(home) or 'it is not whole'}")
         fresh.rename(home.data)
     except subprocess.TimeoutExpired:
         raise BrokerError(f"formatting the data directory took more than {FORMAT_SECONDS} seconds") from None
     finally:
         properties.unlink(missing_ok=True)
         arguments.unlink(missing_ok=True)
+
+
+def _is_whole(data: Path) -> bool:
+    meta, bootstrap = data / "meta.properties", data / "bootstrap.checkpoint"
+    return "node.id=" in meta.read_text() and "cluster.id=" in meta.read_text() and bootstrap.stat().st_size > 0
+
+
+def _disk_hint(home: Home) -> str:
+    """The likeliest reason for a JVM to fail without a word: it could not even write its log."""
+    free = shutil.disk_usage(home.directory).free
+    return f"the disk of `{home.directory}` is full" if free < FULL_BYTES else ""
 
 
 def _class_path() -> str:
@@ -197,7 +211,7 @@ def _wait_until_ready(home: Home, process: "subprocess.Popen[bytes]", say: Say) 
     while time.monotonic() < deadline:
         if process.poll() is not None:
             how = f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
-            words = _last_words(home.log.read_text(errors="replace")[-20_000:])
+            words = _disk_hint(home) or _last_words(home.log.read_text(errors="replace")[-20_000:])
             raise BrokerError(f"the broker ended while starting ({how}): {words}; all of it in `{home.log}`")
         if _answers(home):
             return

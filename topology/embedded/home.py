@@ -51,8 +51,9 @@ class Home:
 
     def connection(self) -> Connection:
         """How the administrator reaches the broker."""
+        bootstrap = f"localhost:{self.ports()['client']}"
         password = (self.secrets / "admin.password").read_text().strip()
-        return Connection(f"localhost:{self.ports()['client']}", self.certificates.authority, ADMINISTRATOR, password)
+        return Connection(bootstrap, self.certificates.authority, ADMINISTRATOR, password)
 
     def ports(self) -> dict[str, int]:
         """The ports of the run under way or the last one."""

@@ -102,12 +102,13 @@ def _run_ivy(temporary: Path, progress: Progress) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert process.stdout is not None
-        for line in process.stdout:
-            if "[SUCCESSFUL ]" in line:
-                done += 1
-                progress(done, total)
-            elif re.search(r"ERROR|FAILED|WARN|not found|unresolved", line):
-                last_lines.append(line.strip())
+        with process.stdout as lines:
+            for line in lines:
+                if "[SUCCESSFUL ]" in line:
+                    done += 1
+                    progress(done, total)
+                elif re.search(r"ERROR|FAILED|WARN|not found|unresolved", line):
+                    last_lines.append(line.strip())
         if process.wait(timeout=_SECONDS):
             reason = next((line for line in last_lines if "unresolved" in line or "ERROR" in line), "see above")
             raise JarError(f"the jars cannot be fetched: {reason}")
