@@ -24,6 +24,7 @@ from security_lattice import (
     Rights,
     Semantics,
 )
+from tests.conftest import Figure
 from tests.properties.label_model import Fault, MlsModel, OxrbacModel, RbacModel
 
 PAIRS = 1_000_000
@@ -39,11 +40,13 @@ ORDERS: list[tuple[dict[str, list[str]], list[str]]] = [
 ]
 
 
-def test_labels_agree_with_the_model_on_a_million_pairs() -> None:
+def test_labels_agree_with_the_model_on_a_million_pairs(figure: Figure) -> None:
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         counts = sum(pool.map(_compare_share, range(SHARES)), Counter())
-    print(f"\nlabel pairs compared: {counts['pairs']:,}; texts malformed on purpose: {counts['malformed']:,}")
-    print(f"admitted {counts['admitted']:,}, refused combinations {counts['refused']:,}, disagreements 0")
+    figure(
+        f"label model: {counts['pairs']:,} pairs, {counts['malformed']:,} of {2 * counts['pairs']:,} texts malformed"
+        f" on purpose, {counts['admitted']:,} admitted, 0 disagreements"
+    )
     assert counts["pairs"] == PAIRS
     assert 0.49 < counts["malformed"] / (2 * PAIRS) < 0.51
     assert counts["admitted"] > PAIRS / 100, "the subjects are too weak for the comparison to mean anything"

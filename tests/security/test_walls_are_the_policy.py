@@ -10,6 +10,7 @@ import time
 import pytest
 from kafka.admin import KafkaAdminClient
 
+from tests.conftest import Figure
 from tests.live import SECONDS, eventually
 from tests.security import broker_requests
 from tests.security.broker_probe import PROBES, Code, NoVerdict, Probe, answered, matrix
@@ -62,13 +63,11 @@ def comes_to(live: Live, connections: list[Connection], wanted: Findings) -> Fin
 
 
 @on_both
-def test_no_principal_can_do_more_or_less_than_the_policy_says(live: Live) -> None:
-    began = time.monotonic()
+def test_no_principal_can_do_more_or_less_than_the_policy_says(live: Live, figure: Figure) -> None:
     answers = matrix(live.connections(), live.names)
-    seconds = time.monotonic() - began
     found = compare(answers, expected(live.plan.acls, live.names))
-    print(
-        f"\n{live.plan.topology}: {len(answers)} decisions, {sum(answers.values())} allowed, in {seconds:.1f} s;"
+    figure(
+        f"walls of {live.plan.topology}: {len(answers):,} live decisions, {sum(answers.values())} allowed,"
         f" extra allows {len(found.extra_allows)}, extra denies {len(found.extra_denies)}"
     )
     assert len(answers) == len(questions(live.plan.principals, live.names))
