@@ -61,7 +61,7 @@ def demo() -> int:
 
 def _show_walls(planned: KafkaPlan) -> None:
     allowed = {(acl.principal, acl.operation, acl.resource.name) for acl in closure(planned.acls)}
-    topics = ["level.L", "level.H", "control.L", "control.H", "result.L", "result.H"]
+    topics = ["level.L", "level.H", "result.L", "result.H"]
     rows = []
     for who in sorted({acl.principal for acl in planned.acls if acl.resource.name in topics}):
         cells = [

@@ -3,6 +3,7 @@
 Exit codes: 0 done; 1 something failed; 2 the input is wrong, nothing was changed; 3 drift was found.
 """
 
+import re
 import sys
 from importlib.metadata import version
 from typing import Any
@@ -25,7 +26,7 @@ for part in (topology.app, label.app, provision.app, broker.app, jars.app, demo.
 
 
 def main() -> None:
-    """Run one command; every foreseen error is one line on stderr, or one JSON object with `-o json`."""
+    """Run one command; every foreseen error is one line."""
     sys.exit(run(sys.argv[1:]))
 
 
@@ -51,15 +52,18 @@ def run(arguments: list[str]) -> int:
 
 
 def _fail(arguments: list[str], message: str, code: int, **details: Any) -> int:
-    joined = " ".join(arguments)
-    asked = "json" if "-o json" in joined or "--output json" in joined or "output=json" in joined else None
-    asked = "table" if "-o table" in joined or "--output table" in joined or "output=table" in joined else asked
-    if asked == "json" or (asked is None and details and wants_json(None)):
+    """Say what went wrong: to people on stderr; to programs that get JSON also on stdout."""
+    if wants_json(_asked_format(arguments)):
         print_json({"error": message, **details})
-    else:
-        where = f" (at offset {details['offset']})" if "offset" in details else ""
-        messages.print(f"error: {message}{where}", markup=False, soft_wrap=True)
+    where = f" (at offset {details['offset']})" if "offset" in details else ""
+    messages.print(f"error: {message}{where}", markup=False, soft_wrap=True)
     return code
+
+
+def _asked_format(arguments: list[str]) -> str | None:
+    """What `-o` asks for, read off the words themselves: the error may be in any other of them."""
+    asked = re.search(r"(?:^|\0)(?:-o|--output)[\0=](json|table)(?:\0|$)", "\0".join(arguments))
+    return asked[1] if asked else None
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ Format = Annotated[
 messages = Console(stderr=True, highlight=False)
 
 
-def wants_json(format: Format) -> bool:
+def wants_json(format: str | None) -> bool:
     """Whether the answer goes out as JSON."""
     return format == "json" or (format is None and not sys.stdout.isatty())
 

@@ -57,9 +57,10 @@ def test_the_calculator_answers(
     ],
 )
 def test_a_malformed_label_has_an_offset(capsys: pytest.CaptureFixture[str], arguments: list[str], offset: int) -> None:
-    code, answer, _ = ask(capsys, "label", *arguments, "-o", "json")
+    code, answer, errors = ask(capsys, "label", *arguments, "-o", "json")
     assert code == 2
     assert set(answer) == {"error", "offset"}
+    assert errors == f"error: {answer['error']} (at offset {offset})\n"
     assert answer["offset"] == offset
 
 
@@ -95,7 +96,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.count("\n") == 1
-    assert captured.out == ""
+    assert message in json.loads(captured.out)["error"]
     assert list(tmp_path.iterdir()) == []
 
 
