@@ -1,19 +1,17 @@
 """`bellwether broker`: the embedded Kafka broker."""
 
-import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, validators
 
 from console.jars import fetch_with_progress
 from console.output import Format, print_json, print_table, say, wants_json
-from topology import BrokerError, TopologyError
+from topology import BrokerError
 from topology.embedded import background
 from topology.embedded import broker as embedded
 from topology.embedded.home import Home
-from topology.provisioning.connection import connect
+from topology.provisioning.connection import answers
 
 app = App(name="broker", help="Run a real Kafka broker on this machine: TLS, SCRAM, authorizer, own certificates.")
 
@@ -31,7 +29,11 @@ def start(
     *,
     data: Data = DEFAULT_DATA,
     port: Annotated[
-        int | None, Parameter(help="The port for clients; by default the last one, or any free one.")
+        int | None,
+        Parameter(
+            validator=validators.Number(gte=0, lte=65535),
+            help="The port for clients; by default the last one, or any free one.",
+        ),
     ] = None,
     foreground: Annotated[bool, Parameter(negative="", help="Stay until Ctrl-C instead of going on behind.")] = False,
     output: Format = None,
@@ -43,13 +45,12 @@ def start(
         background.start(directory, port, say)
         _print_status(directory, output)
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with embedded.running(directory, port, say) as broker:
             _print_status(directory, output)
             code = broker.wait()
         raise BrokerError(f"the broker ended by itself with exit code {code}; see `{broker.home.log}`")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         say("stopped")
 
 
@@ -69,7 +70,7 @@ def _print_status(directory: Path, output: Format) -> int:
     home = Home(directory.resolve())
     answer: dict[str, str | int] = {"status": "stopped", "directory": str(home.directory)}
     if home.is_held():
-        answer["status"] = "running" if _answers(home) else "not answering"
+        answer["status"] = "running" if home.state.exists() and answers(home.connection()) else "not answering"
         if home.state.exists():
             answer |= {"bootstrap": f"localhost:{home.ports()['client']}", "ca": str(home.certificates.authority)}
         answer |= {"process": home.keeper() or 0, "log": str(home.log)}
@@ -78,12 +79,3 @@ def _print_status(directory: Path, output: Format) -> int:
     else:
         print_table(("", ""), [(key, str(value)) for key, value in answer.items()])
     return 0 if answer["status"] == "running" else 1
-
-
-def _answers(home: Home) -> bool:
-    try:
-        with connect(home.connection(), seconds=10) as admin:
-            admin.list_topics()
-        return True
-    except (TopologyError, OSError):
-        return False

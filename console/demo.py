@@ -12,13 +12,15 @@ from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from console.jars import fetch_with_progress
 from console.output import print_table, say
-from topology import ClusterError, LoginRefused, Operation, closure, load, plan
+from topology import ClusterError, LoginRefused, Operation, closure, load_example, plan
 from topology.embedded.broker import running
 from topology.embedded.home import Home
 from topology.kafka_plan import KafkaPlan, input_topic, site_principal, source_principal
 from topology.provisioning import kafka
+from topology.provisioning.acls import plant
 from topology.provisioning.connection import Connection, connect
 from topology.provisioning.drift import Binding, binding
+from topology.provisioning.secrets import Secrets
 
 app = App(name="demo", help="Bring a two-level cluster's walls up on this machine, try to climb them, and exit.")
 WAIT_SECONDS = 30
@@ -41,16 +43,16 @@ def demo() -> int:
     gone afterwards. The exit code is 0 if every wall held and every door opened.
     """
     fetch_with_progress()
-    topology = load("battlefield")
+    topology = load_example("battlefield")
     planned = plan(topology)
     with (
         tempfile.TemporaryDirectory(prefix="bellwether-demo-") as directory,
         running(Path(directory), say=say) as broker,
     ):
-        door, secrets = broker.home.connection(), kafka.Secrets(broker.home.secrets / "principals")
+        door, secrets = broker.home.connection(), Secrets(broker.home.secrets / "principals")
         say(f"a broker answers at {door.bootstrap}; now the walls of topology {topology.name}:")
         with connect(door) as admin:
-            kafka.provision(admin, planned, secrets, False, say, door)
+            kafka.provision(admin, planned, secrets, door, say)
         _show_walls(planned)
         failures = _try_all(_attempts(broker.home, secrets))
         failures += _loosen_and_mend(door, planned, secrets)
@@ -71,13 +73,15 @@ def _show_walls(planned: KafkaPlan) -> None:
     print_table(("principal", *topics), rows, "who may R(ead) and W(rite): all else is denied, by absence")
 
 
-def _attempts(home: Home, secrets: kafka.Secrets) -> list[Attempt]:
+def _attempts(home: Home, secrets: Secrets) -> list[Attempt]:
     def door(principal: str) -> Connection:
         return replace(home.connection(), username=principal, password=secrets.password(principal))
 
     low, high = site_principal("processor", "L"), site_principal("processor", "H")
     patrol = source_principal("patrol")
-    inputs = {group.name[0]: input_topic(group) for group in load("battlefield").groups if group.stream == "Position"}
+    inputs = {
+        group.name[0]: input_topic(group) for group in load_example("battlefield").groups if group.stream == "Position"
+    }
     wrong = replace(home.connection(), password="a guess")  # noqa: S106
     return [
         Attempt("lane.L writes a tuple to level.L", True, lambda: _write(door("lane.L"), "level.L")),
@@ -111,16 +115,16 @@ def _try_all(attempts: list[Attempt]) -> int:
     return failures
 
 
-def _loosen_and_mend(door: Connection, planned: KafkaPlan, secrets: kafka.Secrets) -> int:
+def _loosen_and_mend(door: Connection, planned: KafkaPlan, secrets: Secrets) -> int:
     """Open a hole by hand, and see that provisioning finds and closes it."""
     granted = next(acl for acl in planned.acls if acl.principal == "processor.H" and acl.resource.name == "level.H")
     hole = binding(replace(granted, principal="processor.L"))
     with connect(door) as admin:
-        kafka.plant(admin, hole)
-        found = _wait_for_drift(lambda: [d.what for d in kafka.check(admin, planned, secrets).differences])
+        plant(admin, [hole])
+        found = _wait_for_drift(lambda: [d.what for d in kafka.check(admin, planned, secrets, door).differences])
         say(f"somebody loosened an ACL by hand; `provision --check` says: {'; '.join(found) or 'NOTHING'}")
-        kafka.provision(admin, planned, secrets, False, say)
-        left = kafka.check(admin, planned, secrets).differences
+        kafka.provision(admin, planned, secrets, door, say)
+        left = kafka.check(admin, planned, secrets, door).differences
     say("the hole is closed" if not left else f"STILL OPEN: {left}")
     return int(not _names(hole, found)) + int(bool(left))
 

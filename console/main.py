@@ -1,69 +1,31 @@
-"""The `bellwether` command: its verbs, its errors, its exit codes.
+"""The entry of the `bellwether` command."""
 
-Exit codes: 0 done; 1 something failed; 2 the input is wrong, nothing was changed; 3 drift was found.
-"""
-
-import re
+import os
+import signal
 import sys
-from importlib.metadata import version
-from typing import Any
+from types import FrameType
 
-from cyclopts import App, CycloptsError
-
-from console import broker, demo, jars, label, provision, topology
-from console.output import messages, print_json, wants_json
-from security_lattice import LabelSyntaxError, LatticeError
-from topology import DeclarationError, TopologyError, UnknownName
-
-app = App(
-    name="bellwether",
-    help="A replicated multilevel-secure stream processing cluster on Kafka and Spark.",
-    version=version("bellwether"),
-    help_format="plaintext",
-)
-for part in (topology.app, label.app, provision.app, broker.app, jars.app, demo.app):
-    app.command(part)
+TERMINATED = 143  # as a shell reports a process that SIGTERM ended
 
 
 def main() -> None:
-    """Run one command; every foreseen error is one line."""
-    sys.exit(run(sys.argv[1:]))
-
-
-def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code."""
+    """Run one command; whatever happens, people get one line and programs an exit code."""
     try:
-        result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-        return result if isinstance(result, int) else 0
-    except CycloptsError as error:
-        return _fail(arguments, " ".join(str(error).split()), 2)
-    except LabelSyntaxError as error:
-        return _fail(arguments, str(error), 2, offset=error.offset)
-    except (DeclarationError, UnknownName, LatticeError) as error:
-        return _fail(arguments, str(error), 2)
-    except TopologyError as error:
-        return _fail(arguments, str(error), 1)
+        signal.signal(signal.SIGTERM, _end)  # so that what was begun is cleared up, as with Ctrl-C
+        from console.commands import run
+
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        return _fail(arguments, "interrupted", 130)
+        code = 130
     except BrokenPipeError:
-        return 0
-    except OSError as error:
-        return _fail(arguments, f"`{error.filename}`: {error.strerror}", 1)
+        code = 0
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains once more at its end
+    sys.exit(code)
 
 
-def _fail(arguments: list[str], message: str, code: int, **details: Any) -> int:
-    """Say what went wrong: to people on stderr; to programs that get JSON also on stdout."""
-    if wants_json(_asked_format(arguments)):
-        print_json({"error": message, **details})
-    where = f" (at offset {details['offset']})" if "offset" in details else ""
-    messages.print(f"error: {message}{where}", markup=False, soft_wrap=True)
-    return code
-
-
-def _asked_format(arguments: list[str]) -> str | None:
-    """What `-o` asks for, read off the words themselves: the error may be in any other of them."""
-    asked = re.search(r"(?:^|\0)(?:-o|--output)[\0=](json|table)(?:\0|$)", "\0".join(arguments))
-    return asked[1] if asked else None
+def _end(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(TERMINATED)
 
 
 if __name__ == "__main__":

@@ -23,14 +23,19 @@ def wants_json(format: str | None) -> bool:
     return format == "json" or (format is None and not sys.stdout.isatty())
 
 
+def printable(text: str) -> str:
+    """The text without anything that would move a cursor or hide letters: files and clusters choose names."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "replace").decode() for c in text)
+
+
 def say(text: str) -> None:
     """A message about what goes on; not part of the answer."""
-    messages.print(Text(text))
+    messages.print(Text(printable(text)))
 
 
 def print_json(data: Any) -> None:
     """One JSON document on one line."""
-    print(json.dumps(data, ensure_ascii=False))
+    print(json.dumps(data))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
@@ -39,5 +44,5 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     Console(highlight=False).print(table)

@@ -8,11 +8,13 @@ from cyclopts import App, Parameter
 from console.broker import DEFAULT_DATA, Data, broker_directory
 from console.label import DEFAULT_TOPOLOGY, TopologyOption
 from console.output import Format, print_json, print_table, say, wants_json
-from topology import ClusterError, UnknownName, load, plan
+from topology import InputError, load, plan
 from topology.embedded.home import Home
+from topology.embedded.private_files import read_secret
 from topology.provisioning import kafka
 from topology.provisioning.connection import Connection, connect
 from topology.provisioning.drift import Drift
+from topology.provisioning.secrets import Secrets
 
 app = App(name="provision", help="Bring a Kafka cluster in line with a topology: topics, users, ACLs.")
 DRIFT_FOUND = 3
@@ -47,7 +49,7 @@ def provision(
             found = kafka.check(admin, planned, kept, door)
             _print_drift(found, output)
             return DRIFT_FOUND if found.repairable or found.refused else 0
-        found = kafka.provision(admin, planned, kept, adopt, say, door)
+        found = kafka.provision(admin, planned, kept, door, say, adopt)
     if wants_json(output):
         print_json({"repaired": [difference.what for difference in found.repairable], "secrets": str(kept.directory)})
     else:
@@ -62,23 +64,19 @@ def _door(
     user: str | None,
     password_file: Path | None,
     secrets: Path | None,
-) -> tuple[Connection, kafka.Secrets]:
+) -> tuple[Connection, Secrets]:
     external = {"--ca": ca, "--user": user, "--password-file": password_file, "--secrets": secrets}
     if bootstrap is None:
         given = [name for name, value in external.items() if value is not None]
         if given:
-            raise UnknownName(f"`{given[0]}` goes with `--bootstrap`")
+            raise InputError(f"`{given[0]}` goes with `--bootstrap`")
         home = Home(broker_directory(data).resolve())
-        return home.connection(), kafka.Secrets(home.secrets / "principals")
+        return home.connection(), Secrets(home.secrets / "principals")
     missing = [name for name, value in external.items() if value is None]
     if missing:
-        raise UnknownName(f"`--bootstrap` needs `{missing[0]}` too")
-    assert ca and user and password_file and secrets
-    try:
-        password = password_file.read_text().strip()
-    except OSError as error:
-        raise ClusterError(f"`{password_file}` cannot be read: {error.strerror}") from None
-    return Connection(bootstrap, ca, user, password), kafka.Secrets(secrets)
+        raise InputError(f"`--bootstrap` needs `{missing[0]}` too")
+    assert ca is not None and user is not None and password_file is not None and secrets is not None
+    return Connection(bootstrap, ca, user, read_secret(password_file)), Secrets(secrets)
 
 
 def _print_drift(found: Drift, output: Format) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from console.output import Format, print_json, print_table, say, wants_json
-from topology import KafkaPlan, Topology, examples, load, plan, view
+from topology import KafkaPlan, Topology, examples, load, load_example, plan, view
 from topology.kafka_plan import input_topic
 
 app = App(name="topology", help="Check and show a cluster's shape.")
@@ -62,7 +62,7 @@ def list_examples(*, output: Format = None) -> None:
 
 
 def _example_row(name: str) -> tuple[str, str, str]:
-    topology = load(name)
+    topology = load_example(name)
     return name, topology.mode_name, ", ".join(topology.sites)
 
 

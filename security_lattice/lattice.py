@@ -28,6 +28,8 @@ class Order:
         self._down = {name: 1 << i for name, i in index.items()}  # bit i: names[i] is dominated
         for name, lower in below.items():
             for other in lower:
+                if other == name:
+                    raise OrderError(f"level `{name}` cannot lie below itself")
                 if other not in index:
                     raise OrderError(f"level `{name}` lies above `{other}`, which is not declared")
                 self._down[name] |= 1 << index[other]

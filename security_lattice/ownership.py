@@ -82,6 +82,10 @@ class Session:
     user: str
     roles: frozenset[str]
 
+    def __post_init__(self) -> None:
+        if not is_name(self.user):
+            raise PolicyError(f"{self.user!r} cannot name a user")
+
 
 @dataclass(frozen=True)
 class Ownership:
@@ -125,13 +129,13 @@ class Ownership:
         return self.objects[name]
 
     def rights(self, session: Session) -> Rights:
-        """What the session may read, for the release check: READ TUPLE, owned streams, aggregate-read."""
+        """What the session may read, for the release check; of a stream that it does not see, nothing (O3)."""
+        seen = [name for name in self.objects if self.sees(session, name)]
         aggregates: dict[str, int] = {}
         for (role, stream), least in self.aggregates.items():
-            if role in session.roles:
+            if role in session.roles and stream in seen:
                 aggregates[stream] = min(least, aggregates.get(stream, least))
-        tuples = (name for name in self.objects if self.holds(session, Permission.READ_TUPLE, name))
-        return Rights(frozenset(tuples), aggregates)
+        return Rights(frozenset(n for n in seen if self.holds(session, Permission.READ_TUPLE, n)), aggregates)
 
     # Changes
 

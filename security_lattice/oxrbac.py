@@ -73,12 +73,15 @@ class OxrbacMode(LabelMode[SourceSet, Rights]):
             raise LatticeError("nothing to combine: what derives from no source has no label")
         return frozenset(counts.items())
 
-    def aggregate(self, labels: Iterable[SourceSet]) -> SourceSet:
-        """The label of a sum, count or average over distinct tuples that carry `labels`, one each."""
-        inputs = list(labels)
+    def aggregate(self, labels: Iterable[SourceSet], distinct: Mapping[str, int]) -> SourceSet:
+        """The label of a sum, count or average over rows with `labels`, out of `distinct` tuples of each source.
+
+        Distinct tuples, not rows: a join repeats a tuple in many rows, and it would show through their average.
+        What was aggregated before keeps its number, since overlapping windows may share all their tuples.
+        """
         return frozenset(
-            (source, min(MOST_TUPLES, max(least, sum(any(s == source for s, _ in label) for label in inputs))))
-            for source, least in self.combine(inputs)
+            (source, min(MOST_TUPLES, max(1, distinct.get(source, 1))) if least == 1 else least)
+            for source, least in self.combine(labels)
         )
 
     def bits(self, label: SourceSet) -> int:

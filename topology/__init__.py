@@ -5,12 +5,13 @@ TRUSTED at provisioning time: wrong ACLs are wrong walls. What decides is pure (
 decides nothing.
 """
 
-from topology.checking import check, examples, load
+from topology.checking import check, examples, load, load_example
 from topology.cluster import Group, Site, Source, Stream, Topology
 from topology.errors import (
     BrokerError,
     ClusterError,
     DeclarationError,
+    InputError,
     JarError,
     LoginRefused,
     ProvisionError,
@@ -21,8 +22,8 @@ from topology.kafka_plan import Acl, KafkaPlan, Operation, Resource, ResourceTyp
 from topology.view import View, VisibleStream, view
 
 __all__ = [
-    "Acl", "BrokerError", "ClusterError", "DeclarationError", "Group", "JarError", "KafkaPlan", "LoginRefused",
-    "Operation", "ProvisionError", "Resource", "ResourceType", "Site", "Source", "Stream", "Topic", "Topology",
-    "TopologyError", "UnknownName", "View", "VisibleStream", "check", "closure", "examples", "load", "plan",
-    "view",
+    "Acl", "BrokerError", "ClusterError", "DeclarationError", "Group", "InputError", "JarError", "KafkaPlan",
+    "LoginRefused", "Operation", "ProvisionError", "Resource", "ResourceType", "Site", "Source", "Stream",
+    "Topic", "Topology", "TopologyError", "UnknownName", "View", "VisibleStream", "check", "closure",
+    "examples", "load", "load_example", "plan", "view",
 ]  # fmt: skip

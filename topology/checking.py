@@ -33,12 +33,16 @@ RESERVED_FIELDS = frozenset({"level"})  # every tuple has a LEVEL in queries alr
 
 def load(path_or_example: str) -> Topology:
     """The topology in a file, or the example of that name."""
-    path = Path(path_or_example)
-    if re.fullmatch(r"[a-z]+", path_or_example) and not path.exists():
-        path = EXAMPLES / f"{path_or_example}.yaml"
-        if not path.exists():
+    if re.fullmatch(r"[a-z]{1,64}", path_or_example) and not Path(path_or_example).is_file():
+        if path_or_example not in examples():
             raise UnknownName(f"`{path_or_example}` is neither a file nor one of the examples {', '.join(examples())}")
-    return check(read_yaml(path))
+        return load_example(path_or_example)
+    return check(read_yaml(Path(path_or_example)))
+
+
+def load_example(name: str) -> Topology:
+    """One of the examples, whatever lies in the current directory."""
+    return check(read_yaml(EXAMPLES / f"{name}.yaml"))
 
 
 def examples() -> list[str]:
@@ -173,15 +177,17 @@ class _Checker:
         for source in sources.values():
             for i, stream in enumerate(source.streams):
                 narrowed = self._possible(("sources", source.name, "streams", i), source, streams[stream])
-                if not any(self.mode.admits(site.subject, narrowed.high) for site in sites.values()):
-                    label = self.mode.format(narrowed.high)
+                range_ = source.range or narrowed
+                if not any(self.mode.admits(site.subject, range_.high) for site in sites.values()):
+                    label = self.mode.format(range_.high)
                     self.fail(
                         ("sources", source.name, "range" if source.range else "streams"),
                         f"no site admits `{label}`, which this source may say: add a site or lower the range",
                     )
-                key = (stream, self._group_name(source.range or narrowed))
+                key = (stream, self._group_name(range_))
                 members.setdefault(key, []).append(source.name)
-                possible[key] = narrowed
+                if possible.setdefault(key, narrowed) != narrowed:  # whoever finds such ranges made them so
+                    self.fail(("sources", source.name), "this range and another one have the same digest")
         return tuple(
             Group(stream, group, tuple(sorted(members[stream, group])), possible[stream, group])
             for stream, group in sorted(members)
@@ -209,7 +215,7 @@ class _Checker:
     def _group_name(self, range: LabelRange[Any]) -> str:
         """A topic-safe name that tells equal ranges from different ones, and a reader what they are."""
         ends = [self.mode.format(range.low), self.mode.format(range.high)]
-        digest = hashlib.sha256("\0".join(ends).encode()).hexdigest()[:8]
+        digest = hashlib.sha256("\0".join(ends).encode()).hexdigest()[:16]
         readable = re.sub(r"[^A-Za-z0-9]+", "-", "-to-".join(dict.fromkeys(ends)))[:40].strip("-")
         return f"{readable}-{digest}"
 
@@ -224,9 +230,11 @@ class _Checker:
             self.fail(keys, f"unknown {what} `{name}`; declared are {', '.join(sorted(known))}")
 
     def _distinct(self, keys: Keys, names: list[str]) -> None:
+        seen: set[str] = set()
         for i, name in enumerate(names):
-            if name in names[:i]:
+            if name in seen:
                 self.fail((*keys, i), f"`{name}` stands twice")
+            seen.add(name)
 
     def _distinct_in_lower_case(self, part: str, names: Iterable[str], keys: Keys = ()) -> None:
         # Kubernetes names have no capitals, some file systems do not tell them apart, and CQL does not.

@@ -6,11 +6,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic_core import PydanticCustomError
 
 from security_lattice import Semantics, is_name
+from security_lattice.lattice import MOST_LEVEL_NAMES
 from topology.yaml_file import Keys, YamlFile
 
 # Level, role and source names follow the lattice's own rule; the others become parts of topic names,
 # where Kafka confuses `.` with `_`, so a site has no `_` and a stream (a CQL identifier) no `-`.
 SITE_PATTERN = r"^[A-Za-z][A-Za-z0-9-]{0,63}$"
+MOST_ROLES = 1024  # and limits below: far above any sensible cluster, far below what would exhaust a machine
+MOST_SITES = 256
+MOST_STREAMS = 1024
+MOST_SOURCES = 10_000
 IDENTIFIER_PATTERN = r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 
 
@@ -35,7 +40,8 @@ def _both_ends(value: Any) -> Any:
 Name = Annotated[str, BeforeValidator(_name)]
 SiteName = Annotated[Name, Field(pattern=SITE_PATTERN)]
 Identifier = Annotated[Name, Field(pattern=IDENTIFIER_PATTERN)]
-NameList = Annotated[list[Name], BeforeValidator(_list)]
+NameList = Annotated[list[Name], Field(max_length=MOST_LEVEL_NAMES), BeforeValidator(_list)]
+RoleList = Annotated[list[Name], Field(min_length=1, max_length=MOST_ROLES)]
 FieldType = Literal["string", "integer", "double", "boolean"]
 Proof = Literal["none", "hmac", "ed25519", "ed25519-batch"]
 
@@ -60,13 +66,13 @@ class Part(BaseModel):
 class Levels(Part):
     """A named partial order: each level with the levels right below it."""
 
-    levels: dict[Name, NameList] = Field(min_length=1)
+    levels: dict[Name, NameList] = Field(min_length=1, max_length=MOST_LEVEL_NAMES)
 
 
 class Classifications(Part):
     """Classifications, lowest first, times sets of compartments."""
 
-    classifications: list[Name] = Field(min_length=1)
+    classifications: list[Name] = Field(min_length=1, max_length=MOST_LEVEL_NAMES)
     compartments: NameList = []
 
 
@@ -85,7 +91,7 @@ class LevelSite(Part):
 class RoleSite(Part):
     """A site of the rbac mode: the roles it serves."""
 
-    roles: list[Name] = Field(min_length=1)
+    roles: RoleList
 
 
 class OwnedSite(RoleSite):
@@ -169,19 +175,19 @@ class MlsDocument(Document):
 
     mode: Literal["mls"]
     lattice: AnyLattice
-    sites: dict[SiteName, LevelSite] = Field(min_length=1)
-    streams: dict[Identifier, LabelledStream] = Field(min_length=1)
-    sources: dict[SiteName, RangedSource] = {}
+    sites: dict[SiteName, LevelSite] = Field(min_length=1, max_length=MOST_SITES)
+    streams: dict[Identifier, LabelledStream] = Field(min_length=1, max_length=MOST_STREAMS)
+    sources: dict[SiteName, RangedSource] = Field(default={}, max_length=MOST_SOURCES)
 
 
 class RbacDocument(Document):
     """A cluster with role expressions for labels."""
 
     mode: Literal["rbac"]
-    roles: list[Name] = Field(min_length=1)
-    sites: dict[SiteName, RoleSite] = Field(min_length=1)
-    streams: dict[Identifier, LabelledStream] = Field(min_length=1)
-    sources: dict[SiteName, RangedSource] = {}
+    roles: RoleList
+    sites: dict[SiteName, RoleSite] = Field(min_length=1, max_length=MOST_SITES)
+    streams: dict[Identifier, LabelledStream] = Field(min_length=1, max_length=MOST_STREAMS)
+    sources: dict[SiteName, RangedSource] = Field(default={}, max_length=MOST_SOURCES)
 
 
 class OxrbacDocument(Document):
@@ -189,11 +195,11 @@ class OxrbacDocument(Document):
 
     mode: Literal["oxrbac"]
     semantics: Literal["strong", "unsafe-weak"] = Semantics.STRONG.value
-    roles: list[Name] = Field(min_length=1)
+    roles: RoleList
     rights: dict[Name, RoleRights] = {}
-    sites: dict[SiteName, OwnedSite] = Field(min_length=1)
-    streams: dict[Identifier, Stream] = Field(min_length=1)
-    sources: dict[SiteName, Source] = {}
+    sites: dict[SiteName, OwnedSite] = Field(min_length=1, max_length=MOST_SITES)
+    streams: dict[Identifier, Stream] = Field(min_length=1, max_length=MOST_STREAMS)
+    sources: dict[SiteName, Source] = Field(default={}, max_length=MOST_SOURCES)
 
 
 AnyDocument = MlsDocument | RbacDocument | OxrbacDocument

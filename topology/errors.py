@@ -2,6 +2,7 @@
 
 TopologyError
 ├── DeclarationError    `bellwether.yaml` is wrong, with the place in the file
+├── InputError          an argument or a file that was named is wrong
 ├── UnknownName         a site or example that is not there (or not for the asker)
 ├── JarError            a jar is missing, corrupt or cannot be fetched
 ├── BrokerError         the embedded broker cannot start, run or stop
@@ -23,6 +24,10 @@ class DeclarationError(TopologyError):
         self.place = place
         self.path = path
         self.message = message
+
+
+class InputError(TopologyError):
+    """An argument, or a file that an argument names, is wrong; nothing was done."""
 
 
 class UnknownName(TopologyError):

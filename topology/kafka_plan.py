@@ -8,7 +8,7 @@ W3  A processor touches topics of its own site alone: its level log and control 
 W4  A gateway touches topics of its own site alone.
 W5  A source writes its groups' input topics and nothing else; it reads nothing.
 W6  Nobody has a right on the cluster or on a consumer group.
-W7  What sources write is stamped with the broker's clock and never recompressed.
+W7  What sources write is stamped with the broker's clock and never recompressed; all else keeps its writer's stamp.
 W8  Logs that are the truth (level, lane, policy, control) never expire, by size or by age.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from security_lattice import MlsMode, OxrbacMode
 from topology.cluster import Group, Site, Topology
 
 
@@ -70,10 +71,19 @@ class Topic:
 
 
 @dataclass(frozen=True)
+class SiteRecord:
+    """What a site's log may hold: provisioning refuses to let a site become another one over its old log."""
+
+    subject: str
+    holds: frozenset[str]  # names of levels and compartments, of roles, or of streams
+
+
+@dataclass(frozen=True)
 class KafkaPlan:
     """All that Kafka must hold for a topology."""
 
     topology: str
+    sites: Mapping[str, "SiteRecord"]
     topics: Mapping[str, Topic]
     principals: tuple[str, ...]
     acls: frozenset[Acl]
@@ -85,6 +95,7 @@ QUARANTINE_LANE = "quarantine-lane"
 LOGIN_AUTHORITY = "login-authority"
 OPERATOR = "operator"
 STAMP_SLACK_BYTES = 16_384  # what a lane's headers may add to a tuple: a stamp holds a label of 4,096 characters
+LANE_CLOCK = {"message.timestamp.type": "CreateTime"}  # what is stamped stays, whatever the cluster defaults to
 FOR_EVER = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}  # W8
 COMPACTED = {"cleanup.policy": "compact", "retention.bytes": "-1"}  # W8
 BROKER_CLOCK = {"message.timestamp.type": "LogAppendTime", "compression.type": "uncompressed"}  # W7
@@ -116,6 +127,10 @@ def plan(topology: Topology) -> KafkaPlan:
     ids = {acl.resource.name for acl in acls if acl.resource.type is ResourceType.TRANSACTIONAL_ID}
     return KafkaPlan(
         topology=topology.name,
+        sites={
+            name: SiteRecord(f"{topology.mode_name} {s.subject_text}", _holds(topology, s))
+            for name, s in topology.sites.items()
+        },
         topics={topic.name: topic for topic in _topics(topology)},
         principals=tuple(sorted({acl.principal for acl in acls} | {source_principal(s) for s in topology.sources})),
         acls=acls,
@@ -139,6 +154,16 @@ def closure(acls: Iterable[Acl]) -> set[Acl]:
     }
 
 
+def _holds(topology: Topology, site: Site) -> frozenset[str]:
+    match topology.mode:
+        case MlsMode(lattice=lattice):
+            return frozenset(lattice.order.down_set(site.subject.name)) | {f":{c}" for c in site.subject.compartments}
+        case OxrbacMode():
+            return frozenset(site.subject.tuples)
+        case _:
+            return frozenset(site.roles)
+
+
 def _topics(topology: Topology) -> Iterator[Topic]:
     kafka, partitions = topology.kafka, topology.partitions
     hour = 3_600_000
@@ -152,7 +177,7 @@ def _topics(topology: Topology) -> Iterator[Topic]:
     }
 
     def topic(name: str, count: int, *settings: Mapping[str, str]) -> Topic:
-        merged = dict(durable)
+        merged = durable | LANE_CLOCK
         for part in settings:
             merged |= part
         return Topic(name, count, merged)

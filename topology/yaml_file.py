@@ -4,6 +4,7 @@ Every scalar stays the text that was written. YAML would make a level called `NO
 compartment called `0x1F` a number; here the schema decides what a text means.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,9 @@ def read_yaml(path: Path) -> YamlFile:
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise DeclarationError(str(path), "", f"cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no path"
+        raise DeclarationError(str(path)[:200], "", f"cannot be read: {reason}") from None
     if len(data) > MOST_BYTES:
         raise DeclarationError(str(path), "", f"is larger than {MOST_BYTES:,} bytes")
     try:
@@ -74,9 +76,12 @@ def parse_yaml(text: str, name: str) -> YamlFile:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         raise _at(name, error.problem_mark, f"is not YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise DeclarationError(name, "", f"is not YAML: {' '.join(str(error).split())}") from None
-    return YamlFile(name, _value(root, (), marks, name) if root else None, marks)
+    content = _value(root, (), marks, name) if root else None
+    if not _is_text(content):
+        raise DeclarationError(name, "", "holds half a character (a lone surrogate)")
+    return YamlFile(name, content, marks)
 
 
 def _value(node: yaml.Node, keys: Keys, marks: dict[Keys, tuple[int, int]], name: str) -> Any:
@@ -96,6 +101,15 @@ def _value(node: yaml.Node, keys: Keys, marks: dict[Keys, tuple[int, int]], name
         return result
     assert isinstance(node, yaml.ScalarNode)
     return None if node.value == "" and node.style is None else node.value
+
+
+def _is_text(content: Any) -> bool:
+    """Whether every text can be written out again: YAML lets one escape half of a character."""
+    if isinstance(content, dict):
+        return all(_is_text(part) for pair in content.items() for part in pair)
+    if isinstance(content, list):
+        return all(_is_text(part) for part in content)
+    return content is None or not re.search(r"[\ud800-\udfff]", content)
 
 
 def _at(name: str, mark: Any, message: str) -> DeclarationError:

@@ -13,15 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kafka.errors import KafkaError
 
 from tests.live import enter
-from topology import BrokerError, ClusterError, JarError, LoginRefused
+from topology import BrokerError, ClusterError, InputError, JarError, LoginRefused, TopologyError
 from topology.embedded import broker as embedded
 from topology.embedded import child, jars
 from topology.embedded.broker import Broker, running
 from topology.embedded.certificates import Certificates
 from topology.embedded.home import Home
-from topology.provisioning.connection import Connection
+from topology.embedded.private_files import private_directory, write_private
+from topology.provisioning.connection import Connection, connect
 
 
 def one_line(error: pytest.ExceptionInfo[BaseException]) -> str:
@@ -97,15 +99,25 @@ def test_an_expired_certificate_is_named_and_the_next_start_renews_it(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("bootstrap", "message"),
-    [("localhost:1", "cannot be reached: Connection refused"), ("nonsense", "expected `host:port`")],
+    ("bootstrap", "user", "error", "message"),
+    [
+        ("localhost:1", "admin", ClusterError, "cannot be reached: Connection refused"),
+        ("localhost:99999", "admin", ClusterError, "cannot be reached"),
+        ("..:9092", "admin", ClusterError, "cannot be reached"),
+        ("nonsense", "admin", InputError, "expected `host:port`"),
+        ("localhost:\u00b2", "admin", InputError, "expected `host:port`"),
+        ("a" * 300 + ":1", "admin", InputError, "expected `host:port`"),
+        ("localhost:1", "", InputError, "user name is empty"),
+    ],
 )
-def test_nobody_there_and_no_address(tmp_path: Path, bootstrap: str, message: str) -> None:
+def test_nobody_there_and_no_address(
+    tmp_path: Path, bootstrap: str, user: str, error: type[TopologyError], message: str
+) -> None:
     authority = Certificates(tmp_path)
     authority.ensure(["localhost"])
-    with pytest.raises(ClusterError, match=message):
-        enter(Connection(bootstrap, authority.authority, "admin", "x"))
-    with pytest.raises(ClusterError, match="cannot be read"):
+    with pytest.raises(error, match=message):
+        enter(Connection(bootstrap, authority.authority, user, "x"))
+    with pytest.raises(InputError, match="cannot be read"):
         enter(Connection("localhost:1", tmp_path / "none.crt", "admin", "x"))
 
 
@@ -119,7 +131,7 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
             pass
         assert f"port {port} cannot be had (Address already in use): choose another with `--port`" in one_line(error)
     with running(tmp_path, port=port) as started:
-        assert started.home.connection().bootstrap == f"localhost:{port}"
+        assert started.home.connection().bootstrap == f"127.0.0.1:{port}"
 
 
 def test_a_corrupt_jar_stops_the_start_and_is_fetched_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,19 +186,29 @@ def test_a_full_disk_is_named_and_nothing_is_lost(
         start_and_stop(disk / "home")
 
 
-def test_a_broker_killed_at_its_start_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("victim", "message"),
+    [
+        ("kafka.Kafka", "the broker ended while starting (signal 9)"),
+        ("format.arguments", "the data directory cannot be formatted: the tool was ended by signal 9"),
+    ],
+)
+def test_a_broker_killed_at_its_start_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str, message: str
+) -> None:
     start = child.start
 
     def start_and_kill(command: list[str], log: Path, lock: int) -> "subprocess.Popen[bytes]":
         process = start(command, log, lock)
-        process.kill()
+        if any(victim in word for word in command):
+            process.kill()
         return process
 
     with monkeypatch.context() as patch:
         patch.setattr(child, "start", start_and_kill)
         with pytest.raises(BrokerError) as error, running(tmp_path):
             pass
-    assert "the broker ended while starting (signal 9)" in one_line(error)
+    assert message in one_line(error)
     start_and_stop(tmp_path)
 
 
@@ -217,19 +239,77 @@ def test_a_damaged_state_file_is_named(tmp_path: Path) -> None:
     start_and_stop(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["a,b", 'a"b', "a\\b", "new\nline", "caf\u00e9"])
+def test_a_path_that_kafka_would_misread_is_refused_and_nothing_is_made(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="cannot hold a broker"), running(tmp_path / name):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_others_can_enter_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    with pytest.raises(InputError, match="nobody else can enter"), running(shared):
+        pass
+    assert shared.stat().st_mode & 0o777 == 0o755
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="nobody else can enter"):
+        private_directory(tmp_path / "link")
+
+
+def test_a_damaged_or_lost_secret_is_named(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    start_and_stop(home.directory)
+    damages: list[tuple[str, bytes | None, str]] = [
+        ("broker.pem", b"", "broker.pem` is damaged: remove it"),
+        ("admin.password", b"\xff\xfe", "admin.password` is damaged"),
+        ("admin.password", None, "admin.password` is missing beside existing data: restore it"),
+        ("ca.key", None, "ca.key` is missing: restore it"),
+        ("ca.key", b"garbage", "ca.key` or its certificate is damaged: restore them"),
+    ]
+    for name, content, message in damages:
+        path = home.secrets / name
+        whole = path.read_bytes()
+        if name == "ca.key":
+            (home.secrets / "broker.pem").unlink(missing_ok=True)  # so that the authority is needed
+        path.unlink() if content is None else path.write_bytes(content)
+        with pytest.raises(TopologyError, match=message) as error, running(home.directory):
+            pass
+        one_line(error)
+        write_private(path, whole)
+    start_and_stop(home.directory)
+
+
+def test_what_a_client_provokes_in_the_log_is_bounded_and_cannot_be_a_line_of_its_own(broker: Broker) -> None:
+    forged = "x\n2026-01-01 00:00:00,000 INFO authorizer - Principal = User:gateway.H is Denied"
+    with connect(broker.home.connection()) as admin, suppress(KafkaError):
+        admin.create_topics({forged: {"num_partitions": 1, "replication_factor": 1}})
+    assert not any(line.startswith("2026-01-01") for line in broker.home.log.read_text().splitlines())
+    settings = Path(embedded.__file__).with_name("log4j2.properties").read_text()
+    assert "SizeBasedTriggeringPolicy" in settings
+    assert "%enc{%m}{CRLF}" in settings
+
+
 # Helpers
 
 
 @contextmanager
 def _forwarded(host: str, port: int) -> Iterator[str]:
-    """The broker under another loopback address, for one TLS handshake."""
+    """The broker under another loopback address."""
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
 
     def forward() -> None:
         client, _ = listener.accept()
         with client, socket.create_connection(("127.0.0.1", port)) as server:
-            server.sendall(client.recv(65536))
-            client.sendall(server.recv(65536))
-            client.recv(65536)
+            back = threading.Thread(target=pump, args=(server, client), daemon=True)
+            back.start()
+            pump(client, server)
+            server.shutdown(socket.SHUT_RDWR)
+            back.join()
 
     with socket.create_server((host, 0)) as listener:
         thread = threading.Thread(target=forward, daemon=True)

@@ -72,7 +72,7 @@ def test_secrets_are_private_and_never_in_a_command_line_or_the_log(directory: P
     assert len(seen) >= 2, "the format tool and the broker should have been seen"
     assert [line for line in seen.values() for password in passwords if password in line] == []
     assert not any(password in home.log.read_text() for password in passwords)
-    for path in [home.properties, home.log, home.state, *home.secrets.iterdir()]:
+    for path in [home.properties, home.log, home.output, home.state, home.data, *home.secrets.iterdir()]:
         assert path.stat().st_mode & 0o077 == 0, path
     assert home.directory.stat().st_mode & 0o077 == 0
     assert not list(directory.glob("format.*"))
@@ -169,3 +169,44 @@ def _foreground(directory: Path) -> "subprocess.Popen[str]":
     parent.stdout.close()
     time.sleep(0.1)
     return parent
+
+
+def test_a_killed_parent_leaves_no_format_tool_and_no_password_file(directory: Path) -> None:
+    command = [*BELLWETHER, "broker", "start", "--foreground", "--data", str(directory)]
+    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert eventually(lambda: any("format.arguments" in line for line in command_lines(str(directory)).values()))
+    parent.kill()
+    parent.wait()
+    with running(directory / "broker"):
+        assert not list((directory / "broker").glob("format.*"))
+
+
+def test_code_in_the_current_directory_is_not_run(directory: Path) -> None:
+    trap = directory / "trap"
+    trap.mkdir()
+    for name in ("json", "topology", "kafka"):
+        (trap / f"{name}.py").write_text(f"open({str(directory / 'sprung')!r}, 'w')\n")
+    script = Path(sys.executable).with_name("bellwether")
+    data = str(directory / "data")
+    subprocess.run([script, "broker", "start", "--data", data], cwd=trap, check=True, timeout=300, capture_output=True)
+    subprocess.run([script, "broker", "stop", "--data", data], cwd=trap, check=True, timeout=120, capture_output=True)
+    assert not (directory / "sprung").exists()
+
+
+@pytest.mark.parametrize("port", ["99999", "-1", "many"])
+def test_an_impossible_port_is_refused_before_anything_is_made(directory: Path, port: str) -> None:
+    for more in ([], ["--foreground"]):
+        refused = bellwether("broker", "start", "--data", str(directory / "d"), f"--port={port}", *more, code=2)
+        assert "port" in str(refused["error"]).lower()
+    assert not (directory / "d").exists()
+
+
+def test_a_demo_that_is_terminated_leaves_no_secrets(directory: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(directory)}
+    demo = subprocess.Popen(
+        [*BELLWETHER, "demo"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    assert eventually(lambda: bool(list(directory.glob("bellwether-demo-*/broker.json"))))
+    demo.terminate()
+    assert demo.wait(timeout=120) == 143
+    assert list(directory.iterdir()) == []

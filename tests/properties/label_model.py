@@ -444,13 +444,12 @@ class OxrbacModel:
         """All streams of the labels, each with its least number."""
         return self._write(self._union([self._read(text) for text in texts]))
 
-    def aggregate(self, texts: list[str]) -> str:
-        """The label of an aggregate over distinct tuples with these labels."""
-        labels = [self._read(text) for text in texts]
-        raised: dict[str, int] = {}
-        for stream, least in self._union(labels).items():
-            count = sum(1 for label in labels if stream in label)
-            raised[stream] = min(max(least, count), _NUMBER_LIMIT)
+    def aggregate(self, texts: list[str], distinct: dict[str, int]) -> str:
+        """The label of an aggregate over rows with these labels, out of so many distinct tuples of each stream."""
+        raised = self._union([self._read(text) for text in texts])
+        for stream, number in raised.items():
+            if number == 1 and stream in distinct:
+                raised[stream] = min(max(distinct[stream], 1), _NUMBER_LIMIT)
         return self._write(raised)
 
     def compare(self, a: str, b: str) -> str:

@@ -13,9 +13,11 @@ from topology import load
 from topology.embedded.broker import running
 from topology.embedded.home import Home
 from topology.kafka_plan import KafkaPlan, plan
+from topology.provisioning.acls import plant, stored_bindings, uproot
 from topology.provisioning.connection import Connection, connect
 from topology.provisioning.drift import Binding
-from topology.provisioning.kafka import Secrets, plant, provision, stored_bindings, uproot
+from topology.provisioning.kafka import provision
+from topology.provisioning.secrets import Secrets
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with running(tmp_path_factory.mktemp(request.param)) as broker:
         secrets = Secrets(broker.home.secrets / "principals")
         with connect(broker.home.connection()) as admin:
-            provision(admin, wanted, secrets, adopt=False, say=lambda text: None)
+            provision(admin, wanted, secrets, broker.home.connection(), say=lambda text: None)
         yield Live(wanted, broker.home, secrets)
 
 
@@ -94,10 +96,10 @@ def removed(admin: KafkaAdminClient) -> Change:
 
 
 def _create(admin: KafkaAdminClient, binding: Binding) -> None:
-    plant(admin, binding)
+    plant(admin, [binding])
     assert eventually(lambda: binding in stored_bindings(admin))
 
 
 def _delete(admin: KafkaAdminClient, binding: Binding) -> None:
-    uproot(admin, binding)
+    uproot(admin, [binding])
     assert eventually(lambda: binding not in stored_bindings(admin))

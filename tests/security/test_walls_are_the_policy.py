@@ -80,7 +80,7 @@ def test_the_super_user_is_refused_nothing_so_no_probe_always_says_no(live: Live
     answers = matrix([live.home.connection()], live.names)
     assert [question for question, allowed in answers.items() if not allowed] == []
     # Nor did any probe change anything, though all were allowed.
-    assert check(admin, live.plan, live.secrets).differences == ()
+    assert check(admin, live.plan, live.secrets, live.home.connection()).differences == ()
     assert {name for name in admin.list_topics() if not name.startswith("__")} == set(live.plan.topics)
 
 

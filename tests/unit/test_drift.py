@@ -1,28 +1,44 @@
-"""What provisioning repairs, refuses and leaves alone, on clusters held in memory. Rules P1 to P5."""
+"""What provisioning repairs, refuses and leaves alone, on clusters held in memory. Rules P1 to P7."""
 
 from dataclasses import replace
 
-from topology import KafkaPlan, Operation, ResourceType, load, plan
-from topology.provisioning.drift import LITERAL, PREFIXED, Actual, ActualTopic, Binding, Drift, Record, binding, drift
+from topology import KafkaPlan, Operation, ResourceType, check, load, plan
+from topology.checking import EXAMPLES
+from topology.provisioning.drift import (
+    LITERAL,
+    PREFIXED,
+    Actual,
+    ActualTopic,
+    Binding,
+    Drift,
+    Logins,
+    Record,
+    binding,
+    drift,
+)
+from topology.yaml_file import parse_yaml
 
 PLAN = plan(load("battlefield"))
+BATTLEFIELD = (EXAMPLES / "battlefield.yaml").read_text()
 EVERYONE = frozenset(PLAN.principals)
-MADE = Record("c1", "battlefield", frozenset(PLAN.topics), EVERYONE)
+SHA_256, SHA_512 = 1, 2
+MADE = Record("c1", "battlefield", frozenset(PLAN.topics), EVERYONE, PLAN.sites)
 
 
 def as_planned(planned: KafkaPlan = PLAN) -> Actual:
     topics = {
         name: ActualTopic(t.partitions, planned.replication, dict(t.settings)) for name, t in planned.topics.items()
     }
-    return Actual("c1", topics, frozenset(planned.principals), frozenset(map(binding, planned.acls)), False)
+    users = dict.fromkeys(planned.principals, frozenset({SHA_512}))
+    return Actual("c1", topics, users, frozenset(map(binding, planned.acls)))
 
 
 def acl(principal: str, operation: int, name: str, kind: int = ResourceType.TOPIC, pattern: int = LITERAL) -> Binding:
     return Binding(f"User:{principal}", "*", operation, True, kind, name, pattern)
 
 
-def found(actual: Actual, record: Record = MADE, secrets: frozenset[str] = EVERYONE) -> Drift:
-    return drift(PLAN, actual, record, secrets)
+def found(actual: Actual, record: Record = MADE, valid: frozenset[str] = EVERYONE, planned: KafkaPlan = PLAN) -> Drift:
+    return drift(planned, actual, record, Logins(valid))
 
 
 def words(result: Drift) -> list[tuple[str, str]]:
@@ -38,7 +54,7 @@ def test_a_cluster_as_planned_has_no_drift() -> None:
 
 
 def test_an_empty_cluster_gets_everything() -> None:
-    empty = Actual("c1", {}, frozenset(), frozenset(), False)
+    empty = Actual("c1", {}, {}, frozenset())
     result = found(empty, Record(), frozenset())
     assert set(result.create_topics) == set(PLAN.topics)
     assert set(result.create_users) == EVERYONE
@@ -86,7 +102,7 @@ def test_a_foreign_wildcard_or_prefix_that_reaches_us_is_refused_not_removed() -
 
 def test_what_was_there_before_us_is_refused_unless_adopted() -> None:
     his = acl("eve", Operation.READ, "policy")
-    there = Actual("c1", {"policy": ActualTopic(3, 1, {})}, frozenset({"operator"}), frozenset({his}), False)
+    there = Actual("c1", {"policy": ActualTopic(3, 1, {})}, {"operator": frozenset({SHA_256})}, frozenset({his}))
     refused = [d.what for d in found(there, Record(), frozenset()).refused]
     assert refused == [
         "topic `policy` exists and was not made here: see `--adopt`",
@@ -121,7 +137,9 @@ def test_what_left_the_topology_loses_its_rights_but_not_its_data() -> None:
     old = acl("source.gone", Operation.WRITE, "in.Old.g-1")
     there = with_bindings(old)
     there = replace(
-        there, users=there.users | {"source.gone"}, topics={**there.topics, "in.Old.g-1": ActualTopic(1, 1, {})}
+        there,
+        users={**there.users, "source.gone": frozenset({SHA_512})},
+        topics={**there.topics, "in.Old.g-1": ActualTopic(1, 1, {})},
     )
     record = replace(MADE, users=MADE.users | {"source.gone"}, topics=MADE.topics | {"in.Old.g-1"})
     result = found(there, record)
@@ -131,15 +149,60 @@ def test_what_left_the_topology_loses_its_rights_but_not_its_data() -> None:
 
 
 def test_a_user_without_a_valid_password_here_gets_a_new_one() -> None:
-    assert found(as_planned(), secrets=EVERYONE - {"lane.H"}).create_users == ("lane.H",)
+    assert found(as_planned(), valid=EVERYONE - {"lane.H"}).create_users == ("lane.H",)
 
 
-def test_the_wrong_cluster_the_wrong_topology_and_an_open_cluster_are_refused() -> None:
+def test_the_wrong_cluster_and_the_wrong_topology_are_refused() -> None:
     assert [d.what for d in found(replace(as_planned(), cluster_id="c2")).refused] == [
         "these secrets belong to cluster `c1`, this is `c2`"
     ]
     assert [d.what for d in found(as_planned(), replace(MADE, topology="other")).refused] == [
         "this cluster was provisioned for topology `other`, not `battlefield`"
     ]
-    open_cluster = found(replace(as_planned(), open_by_default=True))
-    assert "allow.everyone.if.no.acl.found" in open_cluster.refused[0].what
+
+
+def test_a_cluster_that_allows_a_principal_what_no_acl_allows_is_refused() -> None:
+    result = drift(PLAN, as_planned(), MADE, Logins(EVERYONE, frozenset({"processor.L"})))
+    assert [d.what for d in result.refused] == [
+        "the cluster allows `processor.L` what no ACL allows: walls do not hold"
+    ]
+
+
+def test_a_password_of_another_mechanism_is_a_side_door_and_is_closed() -> None:
+    users = {**as_planned().users, "processor.H": frozenset({SHA_256, SHA_512}), "other": frozenset({SHA_256})}
+    result = found(replace(as_planned(), users=users))
+    assert result.delete_mechanisms == (("processor.H", SHA_256),)
+    assert words(result) == [("user `processor.H` has a password of another mechanism (#1)", "repaired")]
+
+
+def test_a_site_never_becomes_another_one_over_its_old_log() -> None:
+    swapped = BATTLEFIELD.replace("L: {level: L}", "L: {level: H}").replace("H: {level: H}", "H: {level: L}")
+    refused = found(as_planned(), planned=plan(check(parse_yaml(swapped, "t.yaml")))).refused
+    assert [d.what for d in refused] == [
+        "site `L` was `mls L` and would become `mls H` over its old log: give it another name",
+        "site `H` was `mls H` and would become `mls L` over its old log: give it another name",
+    ]
+    turned = (
+        BATTLEFIELD.replace("L: []", "L: [H]").replace("H: [L]", "H: []").replace("low: L, high: H", "low: H, high: L")
+    )
+    refused = found(as_planned(), planned=plan(check(parse_yaml(turned, "t.yaml")))).refused
+    assert [d.what for d in refused] == [
+        "the log of site `H` may hold `L`, which the site would no longer admit: give it another name"
+    ]
+
+
+def test_acls_that_reach_us_without_naming_our_topics_are_seen() -> None:
+    token = Binding("User:mallory", "*", 13, True, 7, "User:processor.H", LITERAL)
+    assert [d.what for d in found(with_bindings(token)).refused] == [
+        f"reaches our resources, remove it by hand: {token}"
+    ]
+    mighty = acl("mallory", Operation.ALTER, "kafka-cluster", ResourceType.CLUSTER)
+    assert words(found(with_bindings(mighty))) == [
+        (f"stands above all walls, trust whom it names: {mighty}", "left alone")
+    ]
+
+
+def test_an_operation_of_a_later_kafka_is_shown_by_its_number() -> None:
+    later = acl("lane.H", 15, "lane.H", ResourceType.TRANSACTIONAL_ID)
+    assert found(with_bindings(later)).delete_bindings == (later,)
+    assert "#15" in str(later)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from console.main import run
+from console.commands import run
 
 
 def ask(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any, str]:
@@ -82,6 +82,8 @@ def test_on_a_terminal_the_error_is_one_line_on_stderr(capsys: pytest.CaptureFix
         (["provision", "--topology", "battlefield", "--ca", "x.pem"], "`--ca` goes with `--bootstrap`"),
         (["provision", "--topology", "battlefield", "--bootstrap", "localhost:1"], "needs `--ca` too"),
         (["broker", "start", "--port", "many"], "many"),
+        (["label", "parse", "-t", "a" * 5000, "H"], "cannot be read: File name too long"),
+        (["label", "parse", "-t", "a\0b.yaml", "H"], "cannot be read: it is no path"),
     ],
 )
 def test_bad_input_is_one_clear_line_and_exit_code_2(
@@ -98,6 +100,24 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert captured.err.count("\n") == 1
     assert message in json.loads(captured.out)["error"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_cannot_write_to_the_terminal_what_it_likes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text('mode: mls\n"\\e]0;pwned\\a\\nt.yaml is sound": 1\n')
+    assert run(["topology", "check", str(path), "-o", "table"]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "\x1b" not in errors
+    assert "\x07" not in errors
+
+
+def test_a_directory_named_like_an_example_is_not_taken_for_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "battlefield").mkdir()
+    assert ask(capsys, "label", "parse", "-t", "battlefield", "H", "-o", "json")[0] == 0
 
 
 def test_a_topology_is_checked_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

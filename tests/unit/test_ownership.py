@@ -89,15 +89,22 @@ def test_an_empty_label_is_released_to_nobody() -> None:
 def test_an_aggregate_read_right_admits_aggregates_over_enough_tuples_of_each_source() -> None:
     mode = OxrbacMode(["in1", "in2"])
     state = with_streams().grant_aggregate(JOE, "CUSTOMER2", "in2", 20).grant(JOE, Grant("CUSTOMER2", READ, "in1"))
+    for name in ("in1", "in2"):
+        state = state.grant(JOE, Grant("CUSTOMER2", VIEW, name))
     rights = state.rights(BOB)
-    plain1, plain2 = mode.parse("in1"), mode.parse("in2")
+    plain1, plain2, both = mode.parse("in1"), mode.parse("in2"), mode.parse("in1,in2")
     assert not mode.releases(rights, plain2)
-    assert not mode.releases(rights, mode.aggregate([plain2] * 19))
-    assert mode.releases(rights, mode.aggregate([plain2] * 20))
+    assert not mode.releases(rights, mode.aggregate([plain2] * 19, {"in2": 19}))
+    assert mode.releases(rights, mode.aggregate([plain2] * 20, {"in2": 20}))
     # Nineteen tuples of a source he may read do not hide the one of the source he may not.
-    assert not mode.releases(rights, mode.aggregate([plain1] * 19 + [plain2]))
-    # Joined with a plain tuple, an aggregate is plain again.
-    assert not mode.releases(rights, mode.combine([mode.aggregate([plain2] * 20), plain2]))
+    assert not mode.releases(rights, mode.aggregate([plain1] * 19 + [plain2], {"in1": 19, "in2": 1}))
+    # Nor does a join that repeats the one tuple in twenty rows.
+    assert not mode.releases(rights, mode.aggregate([both] * 20, {"in1": 20, "in2": 1}))
+    # Aggregating small aggregates again raises nothing; joined with a plain tuple, an aggregate is plain again.
+    assert not mode.releases(rights, mode.aggregate([mode.parse("in2/2")] * 20, {"in2": 40}))
+    assert not mode.releases(rights, mode.combine([mode.parse("in2/20"), plain2]))
+    # What he does not see he does not read, not even summed up.
+    assert state.revoke(JOE, Grant("CUSTOMER2", VIEW, "in2")).rights(BOB).aggregates == {}
     assert not mode.releases(state.revoke_aggregate(JOE, "CUSTOMER2", "in2").rights(BOB), mode.parse("in2/20"))
 
 
@@ -172,3 +179,9 @@ def test_changes_leave_the_state_before_them_as_it_was() -> None:
     before.revoke(JOE, Grant("CUSTOMER1", READ, "in1"))
     before.remove(JOE, "in1")
     assert before == with_streams()
+
+
+@pytest.mark.parametrize("user", ["", "a b", "a.b", "a\nb"])
+def test_a_user_has_a_name(user: str) -> None:
+    with pytest.raises(PolicyError, match="cannot name a user"):
+        Session(user, frozenset())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console.main import run
+from console.commands import run
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

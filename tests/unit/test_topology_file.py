@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from topology import DeclarationError, UnknownName, check, examples, load
+from topology import DeclarationError, UnknownName, check, checking, examples, load
 from topology.checking import EXAMPLES
 from topology.yaml_file import parse_yaml, read_yaml
 
@@ -142,6 +142,10 @@ def test_scalars_are_not_read_as_anything_but_text() -> None:
         (b"\xff\xfe", "is not UTF-8 at byte 0"),
         (b"a: \x00", "is not YAML"),
         (b"#" * (1 << 20) + b"#", "is larger than 1,048,576 bytes"),
+        (b'a: "\\U00110000"', "is not YAML"),
+        (b'a: "\\UFFFFFFFF"', "is not YAML"),
+        (b'"\\uD800": 1', "half a character"),
+        (b"%YAML 1." + b"5" * 5000 + b"\n---\na: 1", "is not YAML"),
     ],
 )
 def test_a_file_that_is_no_topology_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
@@ -150,6 +154,31 @@ def test_a_file_that_is_no_topology_is_refused(tmp_path: Path, content: bytes, m
     with pytest.raises(DeclarationError, match=message) as refusal:
         check(read_yaml(path))
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "message"),
+    [
+        (DIAMOND, "[S]", "[" + ", ".join(f"c{i}" for i in range(20_000)) + "]", "at most 256 items"),
+        (DIAMOND, "[ARMY, NAVY]", "[" + ", ".join(f"c{i}" for i in range(20_000)) + "]", "at most 256 items"),
+        (
+            HOSPITAL,
+            "[doctor, nurse, administrator]",
+            "[" + ", ".join(f"r{i}" for i in range(20_000)) + "]",
+            "at most 1024",
+        ),
+    ],
+)
+def test_a_small_file_cannot_cost_much(text: str, old: str, new: str, message: str) -> None:
+    with pytest.raises(DeclarationError, match=message):
+        check(parse_yaml(text.replace(old, new, 1), "t.yaml"))
+
+
+def test_ranges_whose_digests_collide_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise two ranges would share an input topic, and a low lane would read a high source's."""
+    monkeypatch.setattr(checking._Checker, "_group_name", lambda *_: "same")
+    with pytest.raises(DeclarationError, match="this range and another one have the same digest"):
+        check(parse_yaml(BATTLEFIELD, "t.yaml"))
 
 
 def test_a_missing_file_and_an_unknown_example_say_so(tmp_path: Path) -> None:

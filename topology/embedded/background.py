@@ -15,7 +15,7 @@ from pathlib import Path
 
 from topology.embedded.broker import running
 from topology.embedded.home import Home
-from topology.errors import BrokerError, TopologyError
+from topology.errors import BrokerError, InputError, TopologyError
 
 Say = Callable[[str], None]
 
@@ -24,7 +24,8 @@ def start(directory: Path, port: int | None, say: Say) -> int:
     """Start a broker that stays, return when it is ready; the process id of its keeper is returned."""
     words_out, words_in = os.pipe()
     life_out, life_in = os.pipe()
-    command = [sys.executable, "-m", "topology.embedded.background", str(directory), str(-1 if port is None else port)]
+    # -P: what lies in the current directory must not be imported in place of what is installed.
+    command = [sys.executable, "-P", "-m", "topology.embedded.background", str(directory), str(port)]
     keeper = subprocess.Popen(
         [*command, str(words_in), str(life_out)],
         pass_fds=(words_in, life_out), start_new_session=True,
@@ -37,7 +38,7 @@ def start(directory: Path, port: int | None, say: Say) -> int:
             for line in words:
                 word = json.loads(line)
                 if "error" in word:
-                    raise BrokerError(word["error"])
+                    raise (InputError if word["input"] else BrokerError)(word["error"])
                 if "ready" in word:
                     os.write(life_in, b"!")
                     return keeper.pid
@@ -65,7 +66,7 @@ def keep(directory: Path, port: int | None, words: int, life: int) -> None:
             with Home(directory).log.open("a") as log:
                 log.write(f"the broker ended by itself with exit code {code}\n")
     except TopologyError as error:
-        tell({"error": str(error)})
+        tell({"error": str(error), "input": isinstance(error, InputError)})
 
 
 def _end_with_starter(life: int) -> None:
@@ -75,4 +76,4 @@ def _end_with_starter(life: int) -> None:
 
 if __name__ == "__main__":
     _, _directory, _port, _words, _life = sys.argv
-    keep(Path(_directory), None if _port == "-1" else int(_port), int(_words), int(_life))
+    keep(Path(_directory), None if _port == "None" else int(_port), int(_words), int(_life))

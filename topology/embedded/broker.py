@@ -23,13 +23,15 @@ from pathlib import Path
 from topology.embedded import child, jars
 from topology.embedded.home import ADMINISTRATOR, Home
 from topology.embedded.java import java
-from topology.embedded.private_files import kept_secret, private_directory, write_private
+from topology.embedded.private_files import kept_secret, private_directory, read_secret, write_private
 from topology.embedded.server_properties import server_properties
-from topology.errors import BrokerError, ClusterError
-from topology.provisioning.connection import connect
+from topology.errors import BrokerError, InputError
+from topology.provisioning.connection import answers
 
 HOSTS = ["localhost", "127.0.0.1", "::1"]
 LEAST_FREE_BYTES = 256 << 20  # a broker that meets a full disk halts; better not to start it
+# Configuration values must not be able to read files or the environment.
+NO_PROVIDERS = "-Dorg.apache.kafka.automatic.config.providers=none"
 FULL_BYTES = 64 << 10  # less than this is too little to write even a reason
 START_SECONDS = 120  # ten on a quiet machine; a loaded one takes longer
 STOP_SECONDS = 40  # a controlled stop takes two; past this the broker is killed and recovers at next start
@@ -56,15 +58,23 @@ class Broker:
 @contextmanager
 def running(directory: Path, port: int | None = None, say: Say = _silently) -> Iterator[Broker]:
     """A broker that is ready inside the block and stopped after it."""
-    home = Home(directory.resolve())
+    home = Home(_checked_path(directory))
     with _prepared(home, port, say) as lock:
-        process = child.start(_command(home), home.log, lock)
+        process = child.start(_command(home), home.output, lock)
         try:
             _wait_until_ready(home, process, say)
             yield Broker(home, process)
         finally:
             if not child.stop(process, STOP_SECONDS):
                 say(f"the broker did not stop in {STOP_SECONDS} seconds and was killed; it recovers at its next start")
+
+
+def _checked_path(directory: Path) -> Path:
+    """The path in full. Kafka's settings and Java's argument files would read some characters as something else."""
+    path = directory.resolve()
+    if not re.fullmatch(r"[ !#-+./0-9:;=@A-Z\[\]^_`a-z{|}~-]+", str(path)):
+        raise InputError(f'`{path}` cannot hold a broker: use plain ASCII without `,`, `"` or `\\`')
+    return path
 
 
 @contextmanager
@@ -80,11 +90,13 @@ def _prepared(home: Home, port: int | None, say: Say) -> Iterator[int]:
                     f"{LEAST_FREE_BYTES >> 20}: free some, nothing was changed"
                 )
             private_directory(home.secrets)
+            if home.data.exists() and not (home.secrets / "admin.password").exists():
+                raise BrokerError(f"`{home.secrets / 'admin.password'}` is missing beside existing data: restore it")
             if home.certificates.ensure(HOSTS):
                 say(f"issued a certificate for the broker, valid until {home.certificates.expiry():%Y-%m-%d}")
             _write_state(home, _choose_ports(home, port))
             write_private(home.properties, server_properties(home, home.data))
-            _format_once(home, say)
+            _format_once(home, lock, say)
             yield lock
     except OSError as error:
         if error.errno == errno.ENOSPC:
@@ -146,41 +158,46 @@ def _write_state(home: Home, ports: dict[str, int]) -> None:
     write_private(home.state, json.dumps({"ports": ports}) + "\n")
 
 
-def _format_once(home: Home, say: Say) -> None:
+def _format_once(home: Home, lock: int, say: Say) -> None:
     """Format the data directory beside its place and move it there whole, so that no crash leaves half of one."""
+    fresh, log = home.directory / "data.new", home.directory / "format.log"
+    properties, arguments = home.directory / "format.properties", home.directory / "format.arguments"
+    for left in (log, properties, arguments):
+        left.unlink(missing_ok=True)
     if home.data.exists():
         return
     say("formatting a new data directory")
-    fresh = home.directory / "data.new"
     shutil.rmtree(fresh, ignore_errors=True)
-    properties, arguments = home.directory / "format.properties", home.directory / "format.arguments"
     write_private(properties, server_properties(home, fresh))
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     password = kept_secret(home.secrets / "admin.password")
     # Through a file: a command line can be read by every user of the machine.
     write_private(
         arguments,
-        f'-cp "{_class_path()}" kafka.tools.StorageTool format --standalone -t {cluster_id} '
+        f'{NO_PROVIDERS} -cp "{_class_path()}" kafka.tools.StorageTool format --standalone -t {cluster_id} '
         f'-c "{properties}" --add-scram "SCRAM-SHA-512=[name={ADMINISTRATOR},password={password}]"\n',
     )
+    process = child.start([java(), "-Xmx256m", f"@{arguments}"], log, lock)
     try:
-        done = subprocess.run(
-            [java(), "-Xmx256m", f"@{arguments}"], capture_output=True, text=True, timeout=FORMAT_SECONDS, check=False
-        )
-        if done.returncode:
-            raise BrokerError(f"the data directory cannot be formatted: {_last_words(done.stdout + done.stderr)}")
-        if not _is_whole(fresh):  # on a full disk the tool can leave an empty file and call it success
-            raise BrokerError(f"the data directory cannot be formatted: {_disk_hint(home) or 'it is not whole'}")
+        code = process.wait(FORMAT_SECONDS)
+        if code < 0:
+            raise BrokerError(f"the data directory cannot be formatted: the tool was ended by signal {-code}")
+        if code or not _is_whole(fresh):  # on a full disk the tool can leave an empty file and call it success
+            words = _disk_hint(home) or _last_words(home, log)
+            raise BrokerError(f"the data directory cannot be formatted: {words}")
         fresh.rename(home.data)
     except subprocess.TimeoutExpired:
         raise BrokerError(f"formatting the data directory took more than {FORMAT_SECONDS} seconds") from None
     finally:
-        properties.unlink(missing_ok=True)
-        arguments.unlink(missing_ok=True)
+        child.stop(process, grace_seconds=0)
+        for left in (log, properties, arguments):
+            left.unlink(missing_ok=True)
 
 
 def _is_whole(data: Path) -> bool:
     meta, bootstrap = data / "meta.properties", data / "bootstrap.checkpoint"
+    if not meta.exists() or not bootstrap.exists():
+        return False
     return "node.id=" in meta.read_text() and "cluster.id=" in meta.read_text() and bootstrap.stat().st_size > 0
 
 
@@ -197,8 +214,7 @@ def _class_path() -> str:
 def _command(home: Home) -> list[str]:
     return [
         java(), "-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
-        # Configuration values must not be able to read files or the environment.
-        "-Dorg.apache.kafka.automatic.config.providers=none",
+        NO_PROVIDERS, f"-Dbellwether.log={home.log}",
         f"-Dlog4j2.configurationFile={Path(__file__).parent / 'log4j2.properties'}",
         "-cp", _class_path(), "kafka.Kafka", str(home.properties),
     ]  # fmt: skip
@@ -211,30 +227,20 @@ def _wait_until_ready(home: Home, process: "subprocess.Popen[bytes]", say: Say) 
     while time.monotonic() < deadline:
         if process.poll() is not None:
             how = f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
-            words = _disk_hint(home) or _last_words(home.log.read_text(errors="replace")[-20_000:])
+            words = _disk_hint(home) or _last_words(home, home.log, home.output)
             raise BrokerError(f"the broker ended while starting ({how}): {words}; all of it in `{home.log}`")
-        if _answers(home):
+        if answers(home.connection()):
             return
         time.sleep(0.3)
     raise BrokerError(f"the broker did not answer within {START_SECONDS} seconds; see `{home.log}`")
 
 
-def _answers(home: Home) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        if probe.connect_ex(("127.0.0.1", home.ports()["client"])):
-            return False
-    try:
-        with connect(home.connection(), seconds=10) as admin:
-            admin.list_topics()
-        return True
-    except ClusterError:
-        return False
-
-
-def _last_words(output: str) -> str:
-    """The line that says best why a JVM gave up."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+def _last_words(home: Home, *logs: Path) -> str:
+    """The line that says best why a JVM gave up, without any secret that stands in it."""
+    text = "".join(log.read_text(errors="replace")[-20_000:] for log in logs if log.exists())
+    for secret in home.secrets.glob("*.password"):
+        text = text.replace(read_secret(secret), "(secret)")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"Exception|Error|FATAL|No space left", line)]
     return re.sub(r"^.*?((?:[\w.]+)?(?:Exception|Error)\b)", r"\1", (causes or lines or ["no reason given"])[-1])[:300]
 

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from topology.embedded.private_files import write_private
+from topology.errors import BrokerError
 
 AUTHORITY_DAYS = 3650
 BROKER_DAYS = 365
@@ -40,7 +41,10 @@ class Certificates:
 
     def ensure(self, hosts: list[str], days: int = BROKER_DAYS) -> bool:
         """Make what is missing or about to expire; say whether the broker's certificate is new."""
-        if not (self.authority.exists() and self._authority_key.exists()):
+        if self.authority.exists() != self._authority_key.exists():
+            lost = self._authority_key if self.authority.exists() else self.authority
+            raise BrokerError(f"`{lost}` is missing: restore it, or remove the other half too for a new authority")
+        if not self.authority.exists():
             key, certificate = _new_authority()
             write_private(self._authority_key, _pem(key))
             write_private(self.authority, certificate.public_bytes(serialization.Encoding.PEM))
@@ -52,8 +56,11 @@ class Certificates:
 
     def issue(self, hosts: list[str], until: datetime.datetime) -> None:
         """Give the broker a new key and certificate for these host names and addresses."""
-        authority_key = serialization.load_pem_private_key(self._authority_key.read_bytes(), password=None)
-        authority = x509.load_pem_x509_certificate(self.authority.read_bytes())
+        try:
+            authority_key = serialization.load_pem_private_key(self._authority_key.read_bytes(), password=None)
+            authority = x509.load_pem_x509_certificate(self.authority.read_bytes())
+        except ValueError:
+            raise BrokerError(f"`{self._authority_key}` or its certificate is damaged: restore them") from None
         assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = (
@@ -74,7 +81,10 @@ class Certificates:
 
     def expiry(self) -> datetime.datetime:
         """When the broker's certificate expires."""
-        return x509.load_pem_x509_certificates(self.keystore.read_bytes())[0].not_valid_after_utc
+        try:
+            return x509.load_pem_x509_certificates(self.keystore.read_bytes())[0].not_valid_after_utc
+        except (ValueError, IndexError):
+            raise BrokerError(f"`{self.keystore}` is damaged: remove it, the next start makes it anew") from None
 
 
 def _new_authority() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:

@@ -30,7 +30,7 @@ def start(command: list[str], log: Path, lock: int) -> "subprocess.Popen[bytes]"
     try:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=handle, stderr=handle,
-            start_new_session=True, pass_fds=(lock,), preexec_fn=die_with_parent,  # noqa: PLW1509
+            start_new_session=True, pass_fds=(lock,), umask=0o077, preexec_fn=die_with_parent,  # noqa: PLW1509
         )  # fmt: skip
     finally:
         os.close(handle)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from topology.embedded import child
 from topology.embedded.certificates import Certificates
+from topology.embedded.private_files import read_secret
 from topology.errors import BrokerError
 from topology.provisioning.connection import Connection
 
@@ -36,8 +37,13 @@ class Home:
 
     @property
     def log(self) -> Path:
-        """What the broker printed."""
+        """What the broker has to say; kept from growing without end."""
         return self.directory / "broker.log"
+
+    @property
+    def output(self) -> Path:
+        """What its process printed by itself: little, unless it cannot even begin."""
+        return self.directory / "broker.out"
 
     @property
     def state(self) -> Path:
@@ -51,15 +57,18 @@ class Home:
 
     def connection(self) -> Connection:
         """How the administrator reaches the broker."""
-        bootstrap = f"localhost:{self.ports()['client']}"
-        password = (self.secrets / "admin.password").read_text().strip()
+        bootstrap = f"127.0.0.1:{self.ports()['client']}"
+        password = read_secret(self.secrets / "admin.password")
         return Connection(bootstrap, self.certificates.authority, ADMINISTRATOR, password)
 
     def ports(self) -> dict[str, int]:
         """The ports of the run under way or the last one."""
         try:
             ports = json.loads(self.state.read_text())["ports"]
-            return {"client": int(ports["client"]), "controller": int(ports["controller"])}
+            found = {"client": int(ports["client"]), "controller": int(ports["controller"])}
+            if not all(0 < port < 65536 for port in found.values()):
+                raise ValueError
+            return found
         except FileNotFoundError:
             raise BrokerError(
                 f"no broker has run in `{self.directory}`: start one with `bellwether broker start`"

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,6 +101,8 @@ def _run_ivy(temporary: Path, progress: Progress) -> None:
         "-retrieve", str(temporary / "jars" / "[conf]" / "[artifact]-[revision].[ext]"),
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = threading.Timer(_SECONDS, process.kill)
+    deadline.start()
     try:
         assert process.stdout is not None
         with process.stdout as lines:
@@ -109,13 +112,13 @@ def _run_ivy(temporary: Path, progress: Progress) -> None:
                     progress(done, total)
                 elif re.search(r"ERROR|FAILED|WARN|not found|unresolved", line):
                     last_lines.append(line.strip())
-        if process.wait(timeout=_SECONDS):
+        if process.wait():
             reason = next((line for line in last_lines if "unresolved" in line or "ERROR" in line), "see above")
             raise JarError(f"the jars cannot be fetched: {reason}")
     finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+        deadline.cancel()
+        process.kill()
+        process.wait()
 
 
 def _ivy_jar() -> Path:

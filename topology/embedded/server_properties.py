@@ -17,7 +17,7 @@ def server_properties(home: Home, data: Path) -> str:
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports['controller']}",
         "controller.listener.names": "CONTROLLER",
         "listeners": f"SASL_SSL://127.0.0.1:{ports['client']},CONTROLLER://127.0.0.1:{ports['controller']}",
-        "advertised.listeners": f"SASL_SSL://localhost:{ports['client']}",
+        "advertised.listeners": f"SASL_SSL://127.0.0.1:{ports['client']}",
         "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:SASL_PLAINTEXT",
         "inter.broker.listener.name": "SASL_SSL",
         "log.dirs": str(data),

@@ -8,17 +8,23 @@ P3  Any other ACL that says something about our resources or principals (by a wi
     before they were ours) is not ours to remove, and a wall with a hole is no wall: provisioning refuses
     until somebody removes it, or adopts it.
 P4  Data is never deleted: a topic that left the plan is reported as left over.
-P5  Partition counts are fixed for life, since the key of a tuple decides its partition.
+P5  A site never becomes another one over its old log: whoever is admitted to it later would read what was
+    written for others.
+P6  No principal of ours may do what no ACL allows (as a super user, or where the cluster is open by default).
+P7  Partition counts are fixed for life, since the key of a tuple decides its partition.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from topology.kafka_plan import Acl, KafkaPlan, Operation, ResourceType
+from topology.kafka_plan import Acl, KafkaPlan, Operation, ResourceType, SiteRecord
 
+_ABOVE_ALL_WALLS = {2, Operation.ALTER, Operation.CLUSTER_ACTION, Operation.ALTER_CONFIGS}  # on the cluster
 LITERAL, PREFIXED = 3, 4  # Kafka's numbers for the pattern types that a stored ACL can have
 ALL_OPERATIONS = 2  # Kafka's number for "every operation"
+USER_RESOURCE = 7  # Kafka's number for ACLs on users: who may make delegation tokens in a user's name
+SCRAM_SHA_512 = 2  # Kafka's number for the one mechanism we use
 ANY_PRINCIPAL = "User:*"
 PRINCIPAL_TYPE = "User:"
 
@@ -58,9 +64,16 @@ class Actual:
 
     cluster_id: str
     topics: Mapping[str, ActualTopic]
-    users: frozenset[str]
+    users: Mapping[str, frozenset[int]]  # with the mechanisms that they have a password for
     bindings: frozenset[Binding]
-    open_by_default: bool  # allow.everyone.if.no.acl.found
+
+
+@dataclass(frozen=True)
+class Logins:
+    """What came of trying the passwords that are at hand."""
+
+    valid: frozenset[str] = frozenset()
+    overpowered: frozenset[str] = frozenset()  # may do what no ACL allows
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,7 @@ class Record:
     topology: str = ""
     topics: frozenset[str] = frozenset()
     users: frozenset[str] = frozenset()
+    sites: Mapping[str, SiteRecord] = field(default_factory=dict)  # every site that ever was
 
 
 class Verdict(Enum):
@@ -99,6 +113,7 @@ class Drift:
     unset_settings: Mapping[str, tuple[str, ...]]
     create_users: tuple[str, ...]
     delete_users: tuple[str, ...]
+    delete_mechanisms: tuple[tuple[str, int], ...]  # passwords that let our users in by another way
     create_bindings: tuple[Binding, ...]
     delete_bindings: tuple[Binding, ...]
 
@@ -120,19 +135,28 @@ def binding(acl: Acl) -> Binding:
     )
 
 
-def drift(plan: KafkaPlan, actual: Actual, record: Record, have_secrets: frozenset[str]) -> Drift:
-    """Compare; `have_secrets` are the principals whose password is at hand and valid."""
+def drift(plan: KafkaPlan, actual: Actual, record: Record, logins: Logins) -> Drift:
+    """Compare."""
     found = list(_cluster_faults(plan, actual, record))
+    found += _site_faults(plan, record)
+    for name in sorted(logins.overpowered):  # P6
+        found.append(Difference(f"the cluster allows `{name}` what no ACL allows: walls do not hold", Verdict.REFUSE))
     found += _foreign(plan, actual, record)
     missing_topics = tuple(sorted(set(plan.topics) - set(actual.topics)))
     found += [Difference(f"topic `{name}` is missing", Verdict.REPAIR) for name in missing_topics]
     to_set, to_unset = _settings(plan, actual, record, found)
-    new_users = tuple(name for name in plan.principals if name not in actual.users or name not in have_secrets)
+    new_users = tuple(
+        name for name in plan.principals if SCRAM_SHA_512 not in actual.users.get(name, ()) or name not in logins.valid
+    )
     for name in new_users:
         what = "has no valid password here: it gets a new one" if name in actual.users else "is missing"
         found.append(Difference(f"user `{name}` {what}", Verdict.REPAIR))
-    old_users = tuple(sorted((record.users & actual.users) - set(plan.principals)))
+    old_users = tuple(sorted((record.users & set(actual.users)) - set(plan.principals)))
     found += [Difference(f"user `{name}` left the topology", Verdict.REPAIR) for name in old_users]
+    ours = record.users & set(actual.users)
+    side_doors = tuple(sorted((name, m) for name in ours for m in actual.users[name] - {SCRAM_SHA_512}))
+    for name, mechanism in side_doors:
+        found.append(Difference(f"user `{name}` has a password of another mechanism (#{mechanism})", Verdict.REPAIR))
     for name in sorted(record.topics & set(actual.topics) - set(plan.topics)):
         found.append(Difference(f"topic `{name}` is left over; its data is kept", Verdict.REPORT))  # P4
     wanted = {binding(acl) for acl in plan.acls}
@@ -143,7 +167,9 @@ def drift(plan: KafkaPlan, actual: Actual, record: Record, have_secrets: frozens
     for b in sorted(actual.bindings - wanted - set(extra)):
         if _reaches(b, plan):
             found.append(Difference(f"reaches our resources, remove it by hand: {b}", Verdict.REFUSE))  # P3
-    return Drift(tuple(found), missing_topics, to_set, to_unset, new_users, old_users, missing, extra)
+        elif b.resource_type == ResourceType.CLUSTER and b.allow and b.operation in _ABOVE_ALL_WALLS:
+            found.append(Difference(f"stands above all walls, trust whom it names: {b}", Verdict.REPORT))
+    return Drift(tuple(found), missing_topics, to_set, to_unset, new_users, old_users, side_doors, missing, extra)
 
 
 def _cluster_faults(plan: KafkaPlan, actual: Actual, record: Record) -> Iterator[Difference]:
@@ -155,14 +181,23 @@ def _cluster_faults(plan: KafkaPlan, actual: Actual, record: Record) -> Iterator
         yield Difference(
             f"these secrets belong to cluster `{record.cluster_id}`, this is `{actual.cluster_id}`", Verdict.REFUSE
         )
-    if actual.open_by_default:
-        yield Difference("the cluster allows what no ACL denies (allow.everyone.if.no.acl.found)", Verdict.REFUSE)
+
+
+def _site_faults(plan: KafkaPlan, record: Record) -> Iterator[Difference]:
+    for name, site in plan.sites.items():  # P5
+        before = record.sites.get(name, site)
+        if before.subject != site.subject:
+            what = f"site `{name}` was `{before.subject}` and would become `{site.subject}` over its old log"
+            yield Difference(f"{what}: give it another name", Verdict.REFUSE)
+        elif lost := sorted(before.holds - site.holds):
+            what = f"the log of site `{name}` may hold `{lost[0]}`, which the site would no longer admit"
+            yield Difference(f"{what}: give it another name", Verdict.REFUSE)
 
 
 def _foreign(plan: KafkaPlan, actual: Actual, record: Record) -> Iterator[Difference]:
     for name in sorted((set(plan.topics) & set(actual.topics)) - record.topics):  # P1
         yield Difference(f"topic `{name}` exists and was not made here: see `--adopt`", Verdict.REFUSE)
-    for name in sorted((set(plan.principals) & actual.users) - record.users):  # P1
+    for name in sorted((set(plan.principals) & set(actual.users)) - record.users):  # P1
         yield Difference(f"user `{name}` exists and was not made here: see `--adopt`", Verdict.REFUSE)
 
 
@@ -176,7 +211,7 @@ def _settings(
             continue
         there = actual.topics[name]
         for kind, is_, should in (
-            ("partitions", there.partitions, topic.partitions),  # P5
+            ("partitions", there.partitions, topic.partitions),  # P7
             ("replicas", there.replication, plan.replication),
         ):
             if is_ != should:
@@ -211,6 +246,8 @@ def _reaches(b: Binding, plan: KafkaPlan) -> bool:
     """P3: whether an ACL that is not ours says anything about a resource or principal of ours."""
     if _user(b) in plan.principals:
         return True
+    if b.resource_type == USER_RESOURCE:
+        return b.resource_name in ("*", *(PRINCIPAL_TYPE + name for name in plan.principals))
     names: Iterable[str] = ()
     match b.resource_type:
         case ResourceType.TOPIC:
