@@ -20,9 +20,9 @@ from enum import Enum
 
 from topology.kafka_plan import Acl, KafkaPlan, Operation, ResourceType, SiteRecord
 
-_ABOVE_ALL_WALLS = {2, Operation.ALTER, Operation.CLUSTER_ACTION, Operation.ALTER_CONFIGS}  # on the cluster
 LITERAL, PREFIXED = 3, 4  # Kafka's numbers for the pattern types that a stored ACL can have
 ALL_OPERATIONS = 2  # Kafka's number for "every operation"
+_ABOVE_ALL_WALLS = {ALL_OPERATIONS, Operation.ALTER, Operation.CLUSTER_ACTION, Operation.ALTER_CONFIGS}  # on it all
 USER_RESOURCE = 7  # Kafka's number for ACLs on users: who may make delegation tokens in a user's name
 SCRAM_SHA_512 = 2  # Kafka's number for the one mechanism we use
 ANY_PRINCIPAL = "User:*"
