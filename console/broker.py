@@ -72,7 +72,7 @@ def _print_status(directory: Path, output: Format) -> int:
     if home.is_held():
         answer["status"] = "running" if home.state.exists() and answers(home.connection()) else "not answering"
         if home.state.exists():
-            answer |= {"bootstrap": f"localhost:{home.ports()['client']}", "ca": str(home.certificates.authority)}
+            answer |= {"bootstrap": home.connection().bootstrap, "ca": str(home.certificates.authority)}
         answer |= {"process": home.keeper() or 0, "log": str(home.log)}
     if wants_json(output):
         print_json(answer)

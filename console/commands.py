@@ -10,9 +10,10 @@ from typing import Any
 
 from cyclopts import App, CycloptsError
 
-from console import broker, demo, jars, label, provision, topology
+from console import broker, demo, jars, label, lane, provision, quarantine, send, source, topology
 from console.output import messages, print_json, printable, wants_json
 from security_lattice import LabelSyntaxError, LatticeError
+from shepherd.lane.client import LaneError
 from topology import DeclarationError, InputError, TopologyError, UnknownName
 
 app = App(
@@ -21,8 +22,8 @@ app = App(
     version=version("bellwether"),
     help_format="plaintext",
 )
-for part in (topology.app, label.app, provision.app, broker.app, jars.app, demo.app):
-    app.command(part)
+for part in (topology, label, provision, broker, jars, source, send, lane, quarantine, demo):
+    app.command(part.app)
 
 
 def run(arguments: list[str]) -> int:
@@ -36,7 +37,7 @@ def run(arguments: list[str]) -> int:
         return _fail(arguments, str(error), 2, offset=error.offset)
     except (DeclarationError, InputError, UnknownName, LatticeError) as error:
         return _fail(arguments, str(error), 2)
-    except TopologyError as error:
+    except (TopologyError, LaneError) as error:
         return _fail(arguments, str(error), 1)
     except KeyboardInterrupt:
         return _fail(arguments, "interrupted", 130)

@@ -78,7 +78,7 @@ class _Checker:
         groups = self._groups(streams, sources, sites)
         return Topology(
             document.name, document.mode, self.mode, sites, streams, sources, groups,
-            document.partitions, document.kafka, rights,
+            document.partitions, document.kafka, document.lanes, rights,
         )  # fmt: skip
 
     def _mode(self) -> LabelMode[Any, Any]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from security_lattice import LabelMode, LabelRange, MlsMode, OxrbacMode, RbacMode, Rights, read_roles
-from topology.document import Kafka
+from topology.document import Kafka, Lanes
 from topology.errors import UnknownName
 
 
@@ -66,6 +66,7 @@ class Topology:
     groups: tuple[Group, ...]
     partitions: int
     kafka: Kafka
+    lanes: Lanes
     role_rights: Mapping[str, Rights]  # oxrbac mode, at first start
 
     def subject(self, text: str) -> Any:

@@ -161,6 +161,15 @@ class Kafka(Part):
     result_retention_hours: int = Field(default=168, ge=1, le=87_600)
 
 
+class Lanes(Part):
+    """How lanes keep order and cut transactions: the same for all of a cluster's lanes, so that they agree."""
+
+    skew_ms: int = Field(default=200, ge=0, le=60_000)
+    bucket_ms: int = Field(default=100, ge=1, le=60_000)
+    transaction_tuples: int = Field(default=4_096, ge=1, le=100_000)
+    transaction_bytes: int = Field(default=8 << 20, ge=1, le=1 << 30)
+
+
 class Document(Part):
     """What all modes have in common."""
 
@@ -168,6 +177,7 @@ class Document(Part):
     name: SiteName
     partitions: int = Field(default=1, ge=1, le=1_000)
     kafka: Kafka = Kafka()
+    lanes: Lanes = Lanes()
 
 
 class MlsDocument(Document):

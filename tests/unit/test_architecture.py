@@ -1,9 +1,11 @@
 """The tree is what it says it is: imports go one way, the trusted core is small and leans on nothing."""
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +26,8 @@ MAY_IMPORT = {
 }
 # Files that decide import no library that talks.
 PURE = ["topology/cluster.py", "topology/checking.py", "topology/kafka_plan.py", "topology/view.py",
-        "topology/document.py", "topology/provisioning/drift.py"]  # fmt: skip
+        "topology/document.py", "topology/provisioning/drift.py", "shepherd/lane/judge.py", "shepherd/lane/strand.py",
+        "shepherd/lane/sieve.py", "shepherd/lane/batches.py", "shepherd/lane/lane.py"]  # fmt: skip
 TALKING = {"kafka", "socket", "ssl", "subprocess", "cryptography", "rich", "cyclopts", "pyspark"}
 TRUSTED_LINES = 2000
 
@@ -63,12 +66,29 @@ def test_what_decides_does_not_talk(path: str) -> None:
     assert {module.split(".")[0] for module in imports(ROOT / path)} & TALKING == set()
 
 
+def lines_of_code(path: Path) -> int:
+    """Lines that hold code: what is blank, a comment or a docstring does nothing that anybody must trust."""
+    text = path.read_text()
+    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in layout:
+            code.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            docstring = node.body[0]
+            code -= set(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+    return len(code)
+
+
 def test_the_trusted_core_can_be_read_in_one_sitting(figure: Figure) -> None:
-    lines = sum(
-        len(path.read_text().splitlines()) for name in ("shepherd", "security_lattice") for path in sources(name)
+    files = [path for name in ("shepherd", "security_lattice") for path in sources(name)]
+    code, all_lines = sum(map(lines_of_code, files)), sum(len(path.read_text().splitlines()) for path in files)
+    figure(
+        f"trusted core: shepherd + security_lattice have {code:,} lines of code ({all_lines:,} with blank lines, "
+        f"comments and docstrings); the limit is {TRUSTED_LINES:,} lines of code"
     )
-    figure(f"trusted core: shepherd + security_lattice have {lines:,} lines; the limit is {TRUSTED_LINES:,}")
-    assert 0 < lines < TRUSTED_LINES
+    assert 0 < code < TRUSTED_LINES
 
 
 @pytest.mark.parametrize("package", [security_lattice, topology])

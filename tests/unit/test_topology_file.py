@@ -31,7 +31,7 @@ def test_every_example_is_sound(name: str) -> None:
             BATTLEFIELD,
             "sites:\n",
             "places: {}\nsites:\n",
-            "t.yaml:10:1: places: unknown key; expected are version, name, partitions, kafka, mode",
+            "t.yaml:10:1: places: unknown key; expected are version, name, partitions, kafka, lanes, mode",
         ),
         (BATTLEFIELD, "proof: hmac", "proof: md5", "t.yaml:16:5: streams.Vitals.proof: expected 'none', 'hmac'"),
         (BATTLEFIELD, "bp: integer", "bp: int", "streams.Vitals.fields.bp: expected 'string', 'integer'"),

@@ -169,7 +169,8 @@ def _format_once(home: Home, lock: int, say: Say) -> None:
     say("formatting a new data directory")
     shutil.rmtree(fresh, ignore_errors=True)
     write_private(properties, server_properties(home, fresh))
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # The first bits of such a UUID are random, and an id that began with `-` would be read as an option.
+    cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
     password = kept_secret(home.secrets / "admin.password")
     # Through a file: a command line can be read by every user of the machine.
     write_private(
@@ -212,8 +213,10 @@ def _class_path() -> str:
 
 
 def _command(home: Home) -> list[str]:
+    # No -XX:+ExitOnOutOfMemoryError: a batch of 100 bytes that claims to unpack to 2 GB would end the broker, where
+    # Kafka without it refuses the batch and goes on.
     return [
-        java(), "-Xmx512m", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true",
+        java(), "-Xmx512m", "-Djava.awt.headless=true",
         NO_PROVIDERS, f"-Dbellwether.log={home.log}",
         f"-Dlog4j2.configurationFile={Path(__file__).parent / 'log4j2.properties'}",
         "-cp", _class_path(), "kafka.Kafka", str(home.properties),

@@ -5,6 +5,8 @@ from pathlib import Path
 from topology.embedded.home import ADMINISTRATOR, Home
 from topology.embedded.private_files import kept_secret
 
+MOST_REQUEST_BYTES = 4 << 20  # room for a tuple of three million bytes, three times the default limit
+
 
 def server_properties(home: Home, data: Path) -> str:
     """The settings of a broker whose log segments are in `data`."""
@@ -47,6 +49,8 @@ def server_properties(home: Home, data: Path) -> str:
         "auto.create.topics.enable": "false",
         # A deleted user's open connection ends at the latest after this.
         "connections.max.reauth.ms": "600000",
+        # A few connections that announced the default of 100 MB each would take all memory.
+        "socket.request.max.bytes": str(MOST_REQUEST_BYTES),
         # One node has no replicas to wait for.
         "default.replication.factor": "1",
         "offsets.topic.replication.factor": "1",
