@@ -4,7 +4,7 @@ RUN := .venv/bin
 PYTEST := $(RUN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup lint types unit integration fmt lock clean
+.PHONY: help demo test setup lint types unit integration campaign bench fmt lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -30,6 +30,14 @@ unit: setup ## tests of pure code
 
 integration: setup ## tests with a real broker
 	$(PYTEST) tests/integration tests/security
+
+campaign: setup ## the long runs: lanes killed 300 times, a million mutated records, ten times the random lanes
+	BELLWETHER_KILLS=300 $(PYTEST) tests/integration/test_lanes_live.py
+	BELLWETHER_CAMPAIGN=1 $(PYTEST) tests/properties/test_mutated_records.py
+	BELLWETHER_CAMPAIGN=10 $(PYTEST) tests/properties/test_lanes.py
+
+bench: setup ## what lanes cost, as ratios of CPU time, to benchmarks/results; on a quiet machine
+	$(RUN)/python -m benchmarks.lanes
 
 fmt: setup ## format the code and mend what lint can
 	$(RUN)/ruff check --fix .

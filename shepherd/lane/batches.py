@@ -77,11 +77,14 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = _varint(data, at)
-    if length < 0:
-        if length < -1:
-            raise _Unreadable
-        return None, at
-    if at + length > len(data):
+    length = data[at]
+    if length < 0x80 and not length & 1:  # short, as most are
+        start, end = at + 1, at + 1 + (length >> 1)
+    else:
+        length, start = _varint(data, at)
+        if length == -1:
+            return None, start
+        end = start + length
+    if not start <= end <= len(data):
         raise _Unreadable
-    return data[at : at + length], at + length
+    return data[start:end], end

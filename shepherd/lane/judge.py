@@ -77,15 +77,16 @@ class Judge:
             return _UNREADABLE
         if len(headers) != 1:
             headers = [header for header in headers if header[0] == HEADER]
-        if len(headers) != 1 or headers[0][0] != HEADER:
+            if len(headers) != 1:
+                return _NO_SAYS
+        name, header = headers[0]
+        if name != HEADER:
             return _NO_SAYS
-        header = headers[0][1]
-        if header is None or (key is None and value is None):
+        if header is None or len(header) < 2 or (key is None and value is None):
             return _MALFORMED
-        epoch = self._history.epoch(time)
-        if epoch != self._epoch:
+        if (epoch := self._history.epoch(time)) != self._epoch:
             self._epoch, self._meanings = epoch, {}
-        end = int.from_bytes(header[:2], "big") + 2
+        end = (header[0] << 8 | header[1]) + 2
         claim, sequence = header[2:end], header[end : end + SEQUENCE_BYTES]
         if len(sequence) < SEQUENCE_BYTES:
             return _MALFORMED

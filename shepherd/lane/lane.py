@@ -55,7 +55,7 @@ class Lane:
             for chunk in strand.advance(time, ends):
                 client.publish(chunk.partition, chunk.tuples, chunk.state, self._dated(chunk.audit))
                 self.admitted += len(chunk.tuples)
-                self.admitted_bytes += chunk.bytes
+                self.admitted_bytes += sum(len(key or b"") + len(value or b"") for _, key, value, _ in chunk.tuples)
                 self.transactions += 1
         if time - self._progress_at >= PROGRESS_MS:
             self._progress_at = time

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from shepherd.lane.client import Away, Fenced, LaneError, encode_audit
-from shepherd.lane.kafka_client import BATCH_BYTES, LINGER_MS, TIMEOUT_MS, KafkaPythonClient
+from shepherd.lane.kafka_client import BATCH_BYTES, TIMEOUT_MS, KafkaPythonClient
 from shepherd.lane.strand import Outgoing
 
 SECONDS = TIMEOUT_MS / 1000
@@ -42,12 +42,13 @@ class LibrdkafkaClient(KafkaPythonClient):
                 "sasl.username": settings["sasl_plain_username"],
                 "sasl.password": settings["sasl_plain_password"],
                 "transactional.id": self._lane,
-                "linger.ms": LINGER_MS,
+                "linger.ms": 2 * TIMEOUT_MS,  # longer than a transaction can take: batches go when full or flushed
                 "batch.size": min(BATCH_BYTES, self._most_bytes),
                 "batch.num.messages": 1_000_000,
                 "message.max.bytes": self._most_bytes,
                 "queue.buffering.max.messages": 1_000_000,
-                "message.timeout.ms": LINGER_MS + TIMEOUT_MS,
+                "message.timeout.ms": 4 * TIMEOUT_MS,
+                "transaction.timeout.ms": 4 * TIMEOUT_MS,
                 "log_level": 2,
             })  # fmt: skip
             producer.init_transactions(SECONDS)

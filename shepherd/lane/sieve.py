@@ -49,20 +49,20 @@ class Sieve:
             tuples.append((appended, key, value or b"", [(REASON, meaning.refusal.encode()), (FROM, where), *said]))
             self.newest, size = appended, size + held
             if len(tuples) == self._shape.tuples or size >= self._shape.bytes:
-                yield self._send_off(tuples, reasons, size)
+                yield self._send_off(tuples, reasons)
                 tuples, reasons, size = [], Counter(), 0
         if tuples:
-            yield self._send_off(tuples, reasons, size)
+            yield self._send_off(tuples, reasons)
 
     def progress(self) -> dict[str, str]:
         """The state after input of which nothing went out; empty if there was none."""
         return self._state() if self.feeds[0].next_to_judge != self._written else {}
 
-    def _send_off(self, tuples: list[Outgoing], reasons: Counter[str], size: int) -> Chunk:
+    def _send_off(self, tuples: list[Outgoing], reasons: Counter[str]) -> Chunk:
         self.sequence += len(tuples)
         self.reasons += reasons
         audit: dict[str, object] = {"event": "quarantined", "topic": self.feeds[0].topic, "reasons": dict(reasons)}
-        return Chunk(self.partition, tuples, self._state(), size, [audit])
+        return Chunk(self.partition, tuples, self._state(), [audit])
 
     def _state(self) -> dict[str, str]:
         feed = self.feeds[0]

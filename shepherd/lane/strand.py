@@ -66,7 +66,6 @@ class Chunk:
     partition: int
     tuples: list[Outgoing]
     state: dict[str, str]
-    bytes: int
     audit: list[dict[str, object]] = field(default_factory=list)
 
 
@@ -159,20 +158,20 @@ class Strand:
     def _send_off(self, chunk: list[Placed], positions: Mapping[Place, int]) -> Chunk:
         self.late += sum(1 for _ in takewhile(lambda placed: placed[:3] < self._last, chunk))
         self._last = max(self._last, chunk[-1][:3])
-        sequence, newest, size, tuples, lasts = self.sequence, self.newest, 0, [], {}
+        sequence, newest, tuples, lasts = self.sequence, self.newest, [], {}
         for placed_at, rank, _, key, value, meaning, number, held in chunk:
             if placed_at > newest:
                 newest = placed_at  # never backwards: a late tuple has the time of the one before it
             sequence += 1
             tuples.append((newest, key, value, [meaning.stamp, ("bw-seq", sequence.to_bytes(8, "big"))]))
-            lasts[rank, meaning.last.name] = f"{number} {newest}"
-            size += held
+            lasts[meaning.last] = (number, newest, rank)
             self.feeds[rank].held_bytes -= held
         self.sequence, self.newest = sequence, newest
         state = self._state(positions)
-        for (rank, name), text in lasts.items():
-            state[f"last {self.feeds[rank].topic} {self.partition} {name}"] = text
-        return Chunk(self.partition, tuples, state, size)
+        # Two claims can have a `Last` of one name each: the greater sequence goes in last.
+        for last, (number, time, rank) in sorted(lasts.items(), key=lambda item: item[1]):
+            state[f"last {self.feeds[rank].topic} {self.partition} {last.name}"] = f"{number} {time}"
+        return Chunk(self.partition, tuples, state)
 
     def _positions(self) -> dict[Place, int]:
         """Where a restart must read from: the first offset of each input that is not done with."""
