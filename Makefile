@@ -33,8 +33,7 @@ integration: setup ## tests with a real broker
 
 campaign: setup ## the long runs: lanes killed 300 times, a million mutated records, ten times the random lanes
 	BELLWETHER_KILLS=300 $(PYTEST) tests/integration/test_lanes_live.py
-	BELLWETHER_CAMPAIGN=1 $(PYTEST) tests/properties/test_mutated_records.py
-	BELLWETHER_CAMPAIGN=10 $(PYTEST) tests/properties/test_lanes.py
+	BELLWETHER_CAMPAIGN=10 $(PYTEST) tests/properties/test_mutated_records.py tests/properties/test_lanes.py
 
 bench: setup ## what lanes cost, as ratios of CPU time, to benchmarks/results; on a quiet machine
 	$(RUN)/python -m benchmarks.lanes

@@ -28,7 +28,7 @@ from shepherd.lane.judge import Judge
 from shepherd.lane.kafka_client import KafkaPythonClient
 from shepherd.lane.lane import TICK_SECONDS, Lane
 from shepherd.policy import History, encode_change, signed_part
-from shepherd.says import HEADER, PROOFS, Claim, Proof, encode_header, holds_ed25519, prefix, rest
+from shepherd.says import HEADER, PROOFS, Claim, Proof, encode_header, holds_ed25519, prefix, rest, verifier
 from topology import Topology, load
 from topology.kafka_plan import STAMP_SLACK_BYTES, input_topic
 from topology.provisioning.connection import connect
