@@ -13,8 +13,9 @@ from shepherd.lane.lane import QUARANTINE, Lane
 from shepherd.lane.process import Process
 from shepherd.lane.secrets import authority_key, hmac_secrets
 from topology import InputError, Site, Topology, load
-from topology.kafka_plan import QUARANTINE_LANE, STAMP_SLACK_BYTES, site_principal, site_topic
+from topology.kafka_plan import QUARANTINE_LANE, STAMP_SLACK_BYTES, input_topic, site_principal, site_topic
 from topology.provisioning.connection import Connection
+from topology.provisioning.knock import knock
 
 app = App(name="lane", help="Run the shepherd's lanes: one for each site, and the quarantine lane.")
 SiteOption = Annotated[str, Parameter(help="The site; `quarantine` is the lane for what proves nothing.")]
@@ -61,16 +62,19 @@ def status(
     """
     shape = load(topology)
     chosen = _site(shape, site)
-    client = connect_lane(shape, chosen, where.door(_principal(chosen)))
+    door = where.door(_principal(chosen))
+    knock(door)
+    client = connect_lane(shape, chosen, door)
+    inputs = {input_topic(group) for group in (shape.groups_at(chosen) if chosen else shape.groups)}
     try:
         state = client.read_state()
         places = {}
         for name, text in state.items():
             if name.startswith("position "):
                 _, topic, partition = name.split()
-                places[topic, int(partition)] = int(text)
-        client.start(dict.fromkeys(places))
-        ends = client.ends()
+                if topic in inputs:
+                    places[topic, int(partition)] = int(text)
+        ends = client.look(list(places))
     finally:
         client.close()
     behind = sum(max(0, ends[place] - position) for place, position in places.items())

@@ -2,8 +2,9 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 from cyclopts import App, Parameter
 
@@ -11,7 +12,7 @@ from console.label import DEFAULT_TOPOLOGY, TopologyOption
 from console.output import Format, print_json, say, wants_json
 from console.speaker import UNPROVEN, SourceKey, Speaker
 from console.where import HERE, Where
-from topology import InputError, load
+from topology import InputError, TopologyError, UnknownName, load
 from topology.kafka_plan import source_principal
 
 app = App(name="send", help="Say tuples as a source: sign them, send them, see them acknowledged.")
@@ -43,23 +44,37 @@ def send(
         A file with one JSON object a line; by default the standard input.
     """
     shape = load(topology)
+    if source not in shape.sources:
+        raise UnknownName(f"unknown source `{source}`")
     keys = where.source_keys(source)
     key = SourceKey.read(keys) if keys.exists() else UNPROVEN
+    if file:
+        with file.open("rb") as lines:
+            list(_tuples(lines, key_field))  # all of it is right, or nothing is sent
     with Speaker(where.door(source_principal(source)), shape, source, key) as speaker:
-        lines = file.open("rb") if file else sys.stdin.buffer
-        with lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                speaker.say(stream, line.strip(), label, _key(line, number, key_field))
-                if number % FLUSH_TUPLES == 0:
-                    speaker.flush()
-                    say(f"{speaker.acknowledged:,} acknowledged")
+        try:
+            with file.open("rb") if file else sys.stdin.buffer as lines:
+                for number, (value, record_key) in enumerate(_tuples(lines, key_field), 1):
+                    speaker.say(stream, value, label, record_key)
+                    if number % FLUSH_TUPLES == 0:
+                        say(f"{speaker.flush():,} acknowledged")
+        except InputError as error:
+            acknowledged = speaker.flush()
+            if not acknowledged:
+                raise
+            raise TopologyError(f"{error}; the {acknowledged:,} tuples before it are acknowledged") from None
         acknowledged = speaker.flush()
     if wants_json(output):
         print_json({"acknowledged": acknowledged})
     else:
         say(f"{acknowledged:,} tuples acknowledged by the broker")
+
+
+def _tuples(lines: BinaryIO, key_field: str | None) -> Iterator[tuple[bytes, bytes | None]]:
+    """The value and key of each line that is not blank."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield line.strip(), _key(line, number, key_field)
 
 
 def _key(line: bytes, number: int, field: str | None) -> bytes | None:

@@ -11,6 +11,7 @@ from kafka.errors import KafkaError
 
 from console.label import DEFAULT_TOPOLOGY, TopologyOption
 from console.output import Format, print_json, say, wants_json
+from console.speaker import SourceKey
 from console.where import HERE, Where
 from shepherd.policy import History, PolicyError, encode_change, signed_part
 from shepherd.says import KEY_ID_BYTES, PROOFS, Proof
@@ -54,6 +55,8 @@ def key(
     public = Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw() if kind > Proof.HMAC else b""
     path = where.source_keys(source)
     private_directory(path.parent)
+    if path.exists():
+        SourceKey.read(path)  # or say that it is damaged
     kept = json.loads(path.read_text()) if path.exists() else []
     # Files first: a lane that hears of a key must find its secret.
     if kind is Proof.HMAC:
@@ -81,7 +84,9 @@ def revoke_key(key_id: str, /, *, where: Where = HERE, output: Format = None) ->
 
 
 @app.command
-def revoke(source: str, /, *, where: Where = HERE, output: Format = None) -> None:
+def revoke(
+    source: str, /, *, topology: TopologyOption = DEFAULT_TOPOLOGY, where: Where = HERE, output: Format = None
+) -> None:
     """Revoke a source: nothing that it says from now on is admitted.
 
     Parameters
@@ -89,6 +94,8 @@ def revoke(source: str, /, *, where: Where = HERE, output: Format = None) -> Non
     source
         The name of the source.
     """
+    if source not in load(topology).sources:
+        raise UnknownName(f"unknown source `{source}`")
     _print_change(_change(where, {"type": "revoke-source", "source": source}), output)
 
 
@@ -119,6 +126,8 @@ def _change(where: Where, change: dict[str, str]) -> int:
     public = signer.public_key().public_bytes_raw()
     try:
         policy = _current(door, public)
+        if change["type"] == "revoke-key" and not policy.knows_key(change["key_id"]):
+            raise InputError(f"there is no key `{change['key_id']}`")
         number = policy.number + 1
         written = encode_change(number, change)
         record = signer.sign(signed_part(written)) + written

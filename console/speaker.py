@@ -9,6 +9,7 @@ An acknowledgement says that the broker keeps the tuple. Whether it is admitted,
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ from kafka.errors import KafkaError, MessageSizeTooLargeError, TopicAuthorizatio
 from shepherd.says import (
     BATCH_DOMAIN,
     HEADER,
+    KEY_ID_BYTES,
     MOST_DEPTH,
     NO_KEY,
     PROOFS,
@@ -43,6 +45,7 @@ from topology.provisioning.knock import knock
 
 BATCH_TUPLES = 32  # under one signature, where the proof is by batches
 ACKNOWLEDGE_SECONDS = 30
+TOO_LARGE = "a tuple is larger than the topology's `kafka.max_tuple_bytes`"
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,10 @@ class SourceKey:
         """The newest key of a key file."""
         try:
             newest = json.loads(path.read_text())[-1]
-            return cls(PROOFS[newest["proof"]], bytes.fromhex(newest["key_id"]), bytes.fromhex(newest["secret"]))
+            key = cls(PROOFS[newest["proof"]], bytes.fromhex(newest["key_id"]), bytes.fromhex(newest["secret"]))
+            if (len(key.key_id), len(key.secret)) != (KEY_ID_BYTES, 32):
+                raise ValueError
+            return key
         except OSError as error:
             raise InputError(f"`{path}`: {error.strerror}; `bellwether source key` makes one") from None
         except (ValueError, KeyError, TypeError, IndexError):
@@ -85,6 +91,7 @@ class Speaker:
         self._partitions = topology.partitions
         self._topics = {group.stream: input_topic(group) for group in topology.groups if source in group.sources}
         self._claims = {name: topology.streams[name].labelling == "claimed" for name in self._topics}
+        self._asked = {name: PROOFS[topology.streams[name].proof] for name in self._topics}
         self._key = key
         self._ed25519 = Ed25519PrivateKey.from_private_bytes(key.secret) if key.proof >= Proof.ED25519 else None
         self._sequence = 0
@@ -108,6 +115,9 @@ class Speaker:
         if self._claims[stream] != bool(label):
             wanted = "needs a label" if self._claims[stream] else "gives its tuples their label: leave it out"
             raise InputError(f"stream `{stream}` {wanted}")
+        if self._key.proof.strength < self._asked[stream].strength:
+            wanted = "`bellwether source key` makes one"
+            raise InputError(f"stream `{stream}` asks for a stronger proof than this key gives: {wanted}")
         # Greater than ever before, also after a restart on a machine whose clock moves forward.
         self._sequence = max(self._sequence + 1, time.time_ns())
         claim = Claim(self._key.proof, self._key.key_id, self.source, label).encode()
@@ -129,7 +139,7 @@ class Speaker:
             except TopicAuthorizationFailedError:
                 raise ClusterError(f"the broker does not let `{self.source}` write there") from None
             except MessageSizeTooLargeError:
-                raise InputError("a tuple is larger than the topology's `kafka.max_tuple_bytes`") from None
+                raise InputError(TOO_LARGE) from None
             except KafkaError as error:
                 why = f"{type(error).__name__}: {error}"
                 raise ClusterError(f"not acknowledged after the first {self.acknowledged}: {why}") from None
@@ -150,7 +160,8 @@ class Speaker:
         if kind is None:
             self.close()
         else:
-            self._producer.close(timeout=0)
+            with suppress(KafkaError):
+                self._producer.close(timeout=1)
 
     def _evidence(self, signed: bytes) -> bytes:
         if self._key.proof is Proof.HMAC:
@@ -173,7 +184,10 @@ class Speaker:
     ) -> None:
         headers = [(HEADER, encode_header(claim, sequence, evidence))]
         partition = crc32(key or b"") % self._partitions
-        self._waiting.append(self._producer.send(self._topics[stream], value, key, headers, partition))
+        try:
+            self._waiting.append(self._producer.send(self._topics[stream], value, key, headers, partition))
+        except MessageSizeTooLargeError:
+            raise InputError(TOO_LARGE) from None
 
 
 def prove_batch(messages: Sequence[bytes], sign: Callable[[bytes], bytes]) -> list[bytes]:

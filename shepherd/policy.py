@@ -94,6 +94,10 @@ class History:
         key = self._keys.get(key_id)
         return key if key and key.since < time else None
 
+    def knows_key(self, key_id: str) -> bool:
+        """Whether a key with this id (in hex) ever came."""
+        return key_id in {known.hex() for known in self._keys}
+
     def key_is_revoked(self, key_id: bytes, time: int) -> bool:
         """Whether the key had been revoked by then."""
         return self._revoked_keys.get(key_id, time) < time

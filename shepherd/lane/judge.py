@@ -154,7 +154,7 @@ class Judge:
         material = b"" if key is None else self._secrets(claim.key_id) if key.proof is Proof.HMAC else key.public
         signed_prefix = prefix(stream.name, encoded)
         # By the label itself, not by what the site sees of it: lanes of different sites must agree.
-        name = f"{source.name} {mode.format(label)}"
+        name = f"{stream.name} {source.name} {mode.format(label)}"
         last = self.lasts.get(name) or Last(name)
         stamp = ("bw-stamp", "\0".join((stream.name, seen, source.name)).encode())
         return Meaning("", True, stamp, verifier(claim.proof, material, signed_prefix), last)

@@ -1,7 +1,7 @@
 """A lane's client on kafka-python. Talks, and decides nothing but which errors mean what (R8)."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ ENDED = (
     errors.InvalidTxnStateError,
     errors.IllegalStateError,
 )
-CLOSED = (errors.AuthorizationError, errors.OffsetOutOfRangeError, errors.MessageSizeTooLargeError)
+CLOSED = (errors.AuthorizationError, errors.MessageSizeTooLargeError)
 
 
 @contextmanager
@@ -38,6 +38,9 @@ def translated() -> Iterator[None]:
         yield
     except ENDED as error:
         raise Fenced(f"another process runs this lane ({type(error).__name__})") from None
+    except errors.OffsetOutOfRangeError as error:
+        places = ", ".join(f"{place.topic} {place.partition} at {at}" for place, at in dict(error.args[0]).items())
+        raise LaneError(f"input was deleted before the lane had read it: {places}; nothing is skipped") from None
     except CLOSED as error:
         raise LaneError(f"the cluster refuses: {type(error).__name__}: {error}") from None
     except errors.KafkaError as error:
@@ -80,8 +83,8 @@ class KafkaPythonClient:
     def open(self) -> dict[str, str]:
         """R8: fence, then read the state."""
         self._producer = self._start_producer()
-        with translated():
-            return self.read_state()
+        self._sweep([(self._lane, 0)])
+        return self.read_state()
 
     def log_end(self, partition: int) -> int:
         """See `Client`."""
@@ -91,6 +94,7 @@ class KafkaPythonClient:
 
     def start(self, positions: Mapping[Place, int | None]) -> dict[Place, int]:
         """One consumer for each input: kafka-python stalls when partitions are paused and resumed."""
+        self._sweep([(self._log, partition) for partition in sorted({partition for _, partition in positions})])
         with translated():
             self._places = [TopicPartition(*place) for place in positions]
             self._head = self._consumer(self._places)
@@ -105,6 +109,13 @@ class KafkaPythonClient:
             return {
                 place: c.position(TopicPartition(*place), timeout_ms=TIMEOUT_MS) for place, c in self._consumers.items()
             }
+
+    def look(self, places: Sequence[Place]) -> Mapping[Place, int]:
+        """The end offsets of inputs, for one who only looks and has opened nothing."""
+        with translated():
+            self._places = [TopicPartition(*place) for place in places]
+            self._head = self._consumer(self._places)
+        return self.ends()
 
     def now(self) -> int:
         """See `Client`."""
@@ -142,15 +153,30 @@ class KafkaPythonClient:
             sent = [producer.send(self._log, value, key, headers, partition, at) for at, key, value, headers in tuples]
             sent += [producer.send(self._lane, text.encode(), name.encode()) for name, text in state.items()]
             sent += [producer.send("audit", encode_audit(record)) for record in audit]
-            producer.flush(timeout=TIMEOUT_MS / 1000)
-            for future in sent:
-                if future.failed():
-                    raise future.exception
-            # As `commit_transaction` does, which would wait for ever for a broker that came back without memory of us.
-            committed = producer._transaction_manager.begin_commit()
-            producer._sender.wakeup()
-            if not committed.wait(timeout_ms=TIMEOUT_MS):
-                raise errors.KafkaTimeoutError("the commit is not confirmed")
+            self._end_transaction(sent, producer._transaction_manager.begin_commit)
+
+    def _sweep(self, places: Sequence[Place]) -> None:
+        """R8: an aborted record in each partition, which fences there and aborts what an earlier run left undecided.
+
+        A broker that was killed can forget that a partition was part of a transaction. What was written to it would be
+        committed together with our first transaction there.
+        """
+        producer = self._producer
+        with translated():
+            producer.begin_transaction()
+            sent = [producer.send(topic, b"", b"sweep", None, partition) for topic, partition in places]
+            self._end_transaction(sent, producer._transaction_manager.begin_abort)
+
+    def _end_transaction(self, sent: Sequence[Any], begin_end: Callable[[], Any]) -> None:
+        self._producer.flush(timeout=TIMEOUT_MS / 1000)
+        for future in sent:
+            if future.failed():
+                raise future.exception
+        # As `commit_transaction` does, which would wait for ever for a broker that came back without memory of us.
+        ended = begin_end()
+        self._producer._sender.wakeup()
+        if not ended.wait(timeout_ms=TIMEOUT_MS):
+            raise errors.KafkaTimeoutError("the end of a transaction is not confirmed")
 
     def wait(self, seconds: float) -> None:
         """See `Client`."""
@@ -188,7 +214,7 @@ class KafkaPythonClient:
     def read_state(self) -> dict[str, str]:
         """What the lane has left in its state's topic."""
         place = TopicPartition(self._lane, 0)
-        with closing(self._consumer([place])) as consumer:
+        with translated(), closing(self._consumer([place])) as consumer:
             consumer.seek_to_beginning()
             end, state = consumer.end_offsets([place])[place], {}
             while consumer.position(place) < end:

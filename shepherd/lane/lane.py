@@ -1,5 +1,6 @@
 """The lane: from ticks, inputs and policy to transactions. Its parts decide, its client talks."""
 
+import hashlib
 from collections.abc import Mapping
 
 from shepherd.lane.client import Client, LaneError
@@ -33,8 +34,7 @@ class Lane:
         self._audit: list[dict[str, object]] = [{"event": "start"}]
         self._late = 0
         state = client.open()
-        if not state:
-            self._begin(topology.partitions)
+        self._begin(state, topology.partitions, hashlib.sha256(authority).hexdigest()[:16])
         groups = topology.groups_at(site) if site else topology.groups  # R4
         feeds = self._feeds(topology, list(groups), site, secrets, state)
         self.strands = self._strands(topology.partitions, feeds, site, state)
@@ -47,16 +47,16 @@ class Lane:
         ends = client.ends()
         self._learn(ends[POLICY])
         for strand in self.strands:
-            for feed in strand.hungry():
-                place = (feed.topic, feed.partition)
-                records, position = client.read(place)
-                feed.take_in(records, position)
-                worked = worked or bool(records)
+            # What was read before is judged now: no change of the policy that came before it can be unknown (R6).
             for chunk in strand.advance(time, ends):
                 client.publish(chunk.partition, chunk.tuples, chunk.state, self._dated(chunk.audit))
                 self.admitted += len(chunk.tuples)
                 self.admitted_bytes += sum(len(key or b"") + len(value or b"") for _, key, value, _ in chunk.tuples)
                 self.transactions += 1
+            for feed in strand.hungry():
+                records, position = client.read((feed.topic, feed.partition))
+                feed.take_in(records, position)
+                worked = worked or bool(records)
         if time - self._progress_at >= PROGRESS_MS:
             self._progress_at = time
             self.behind = sum(
@@ -70,34 +70,48 @@ class Lane:
         self._audit.append({"event": "stop"})
         self._write_progress()
 
-    def _begin(self, partitions: int) -> None:
+    def _begin(self, state: Mapping[str, str], partitions: int, authority: str) -> None:
         """R8: the state stands before the first tuple does, so its absence beside a log means that it was lost."""
-        if any(self._client.log_end(partition) for partition in range(partitions)):
+        ends = {partition: self._client.log_end(partition) for partition in range(partitions)}
+        if not state and any(ends.values()):
             raise LaneError(
-                f"the state of lane `{self.name}` is missing beside a log that is not empty: "
-                f"restore `lane.{self.name}`, or empty both and let the lane build the log again"
+                f"the state of lane `{self.name}` is missing beside a log that is not empty: restore "
+                f"`lane.{self.name}`. To empty the log and build it again loses what its inputs no longer keep"
             )
-        self._client.publish(0, [], {"lane": self.name}, [])
+        for partition, end in ends.items():
+            if end < int(state.get(f"strand {partition}", "0").split()[0]):
+                raise LaneError(f"the log of lane `{self.name}` holds less than its state says: restore it")
+        if state.get("lane", authority) != authority:
+            raise LaneError("this is not the login authority that the lane has known: all would be refused")
+        if not state:
+            self._client.publish(0, [], {"lane": authority}, [])
 
     def _feeds(
         self, topology: Topology, groups: list[Group], site: Site | None, secrets: Secrets, state: Mapping[str, str]
     ) -> list[Feed]:
         wanted: dict[Place, int | None] = {POLICY: None}
-        lasts: dict[Place, dict[str, Last]] = {}
+        lasts: dict[int, dict[str, Last]] = {}  # by partition, not by topic: a source may move to another group
         for name, text in state.items():
-            match name.split(" ", 3):
+            match name.split(" ", 2):
                 case ["position", topic, partition]:
                     wanted[topic, int(partition)] = int(text)
-                case ["last", topic, partition, said]:
+                case ["last", partition, said]:
                     sequence, time = map(int, text.split())
-                    lasts.setdefault((topic, int(partition)), {})[said] = Last(said, sequence, time)
+                    lasts.setdefault(int(partition), {})[said] = Last(said, sequence, time)
+        # Nothing is lost in silence, if the topology was changed before the lane was done with an input.
+        known = {input_topic(group) for group in groups}
+        self._audit += [
+            {"event": "input-gone", "topic": topic, "partition": partition, "done-to": offset}
+            for (topic, partition), offset in wanted.items()
+            if topic not in known and topic != POLICY[0]
+        ]
         places = {(input_topic(group), p): group for group in groups for p in range(topology.partitions)}
         started = self._client.start({place: wanted.get(place) for place in [POLICY, *places]})
         self._policy_position = started[POLICY]
         subject = site.subject if site else None
         feeds = []
         for place, group in places.items():
-            judge = Judge(topology, group, subject, self.history, secrets, lasts.get(place, {}), place[1])
+            judge = Judge(topology, group, subject, self.history, secrets, lasts.get(place[1], {}), place[1])
             feeds.append(Feed(*place, judge, started[place]))
         return feeds
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from shepherd.lane.client import Away, Fenced, LaneError, encode_audit
 from shepherd.lane.kafka_client import BATCH_BYTES, TIMEOUT_MS, KafkaPythonClient
-from shepherd.lane.strand import Outgoing
+from shepherd.lane.strand import Outgoing, Place
 
 SECONDS = TIMEOUT_MS / 1000
 
@@ -23,7 +23,8 @@ def translated() -> Iterator[None]:
         yield
     except KafkaException as error:
         told = error.args[0]
-        raise (Fenced if told.fatal() else Away)(f"{told.name()}: {told.str()}") from None
+        kind = Fenced if told.fatal() else LaneError if told.code() == KafkaError._INVALID_ARG else Away
+        raise kind(f"{told.name()}: {told.str()}") from None
     except BufferError:
         raise LaneError("a transaction does not fit into librdkafka's queue") from None
 
@@ -72,6 +73,14 @@ class LibrdkafkaClient(KafkaPythonClient):
             for record in audit:
                 produce("audit", encode_audit(record), None, 0)
             self._producer.commit_transaction(SECONDS)
+
+    def _sweep(self, places: Sequence[Place]) -> None:
+        with translated():
+            self._producer.begin_transaction()
+            for topic, partition in places:
+                self._producer.produce(topic, b"", b"sweep", partition)
+            self._producer.flush(SECONDS)
+            self._producer.abort_transaction(SECONDS)
 
     def _stop_producer(self) -> None:
         with suppress(KafkaException):

@@ -9,7 +9,10 @@ from topology.embedded.private_files import read_secret
 
 def authority_key(path: Path) -> bytes:
     """The login authority's public key."""
-    return _hex(path, 32)
+    key = _hex(path, 32)
+    if len(key) != 32:
+        raise LaneError(f"`{path}` holds no public key: that would be 64 hex digits")
+    return key
 
 
 def hmac_secrets(directory: Path) -> Secrets:

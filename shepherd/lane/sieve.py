@@ -6,7 +6,7 @@ Nobody below system high sees what comes out, so no order among inputs and no sh
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from shepherd.lane.strand import Chunk, Feed, Outgoing, Place, Shape, size_of
+from shepherd.lane.strand import MOST_HELD_BYTES, Chunk, Feed, Outgoing, Place, Shape, size_of
 from shepherd.says import HEADER
 
 REASON, FROM = "bw-reason", "bw-from"  # headers of a tuple in quarantine, before the `bw-says` it came with
@@ -26,7 +26,7 @@ class Sieve:
 
     def hungry(self) -> list[Feed]:
         """The feed to read from."""
-        return self.feeds
+        return [feed for feed in self.feeds if feed.held_bytes < MOST_HELD_BYTES]
 
     def advance(self, time: int, ends: Mapping[Place, int]) -> Iterator[Chunk]:
         """Judge what was appended before the time up to which the policy is known (R6)."""
@@ -40,7 +40,7 @@ class Sieve:
             held = size_of(key, value)
             feed.held_bytes -= held
             if sequence:
-                self._lasts[f"last {feed.topic} {feed.partition} {meaning.last.name}"] = f"{sequence} {placed_at}"
+                self._lasts[f"last {feed.partition} {meaning.last.name}"] = f"{sequence} {placed_at}"
                 continue
             reasons[meaning.refusal] += 1
             feed.refused += 1

@@ -101,8 +101,9 @@ class Strand:
         self._written: Mapping[Place, int] = self._positions()
 
     def hungry(self) -> list[Feed]:
-        """The feeds to read from: those with room, and the one that the others wait for."""
-        return [feed for feed in self.feeds if feed.held_bytes < MOST_HELD_BYTES or feed is self._slowest]
+        """The feeds to read from: those with room, and the one that the others wait for, if it has nothing to judge."""
+        slowest = self._slowest
+        return [f for f in self.feeds if f.held_bytes < MOST_HELD_BYTES or (f is slowest and not f.backlog)]
 
     def advance(self, time: int, ends: Mapping[Place, int]) -> Iterator[Chunk]:
         """Judge and merge what is known for certain at `time`, when the inputs ended at `ends`."""
@@ -164,13 +165,13 @@ class Strand:
                 newest = placed_at  # never backwards: a late tuple has the time of the one before it
             sequence += 1
             tuples.append((newest, key, value, [meaning.stamp, ("bw-seq", sequence.to_bytes(8, "big"))]))
-            lasts[meaning.last] = (number, newest, rank)
+            lasts[meaning.last] = (number, newest)
             self.feeds[rank].held_bytes -= held
         self.sequence, self.newest = sequence, newest
         state = self._state(positions)
         # Two claims can have a `Last` of one name each: the greater sequence goes in last.
-        for last, (number, time, rank) in sorted(lasts.items(), key=lambda item: item[1]):
-            state[f"last {self.feeds[rank].topic} {self.partition} {last.name}"] = f"{number} {time}"
+        for last, (number, time) in sorted(lasts.items(), key=lambda item: item[1]):
+            state[f"last {self.partition} {last.name}"] = f"{number} {time}"
         return Chunk(self.partition, tuples, state)
 
     def _positions(self) -> dict[Place, int]:
