@@ -33,6 +33,8 @@ integration: setup ## tests with a real broker
 
 campaign: setup ## the long runs: lanes killed 300 times, a million mutated records, ten times the random lanes
 	BELLWETHER_KILLS=300 $(PYTEST) tests/integration/test_lanes_live.py
+	BELLWETHER_CLIENT=librdkafka $(PYTEST) tests/integration/test_lanes_live.py tests/security/test_low_cannot_tell.py \
+	    -k "not every_step"
 	BELLWETHER_CAMPAIGN=10 $(PYTEST) tests/properties/test_mutated_records.py tests/properties/test_lanes.py
 
 bench: setup ## what lanes cost, as ratios of CPU time, to benchmarks/results; on a quiet machine

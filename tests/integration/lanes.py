@@ -32,6 +32,7 @@ from topology.provisioning.kafka import provision
 from topology.provisioning.secrets import Secrets
 
 ROOT = Path(__file__).parents[2]
+CLIENT = os.environ.get("BELLWETHER_CLIENT", "kafka-python")  # what lanes publish with
 
 
 @dataclass
@@ -85,8 +86,7 @@ class Cluster:
         """A lane as a process of its own, whose log is a file; one that dies at a step, if told so."""
         module = "tests.integration.victim" if dies_at else "console.main"
         command = [sys.executable, "-m", module, "lane", "run", "--site", site]
-        command += ["--topology", str(self.file), "--data", str(self.data), *words]
-        command[1:1] = ["-X", "faulthandler"]
+        command += ["--topology", str(self.file), "--data", str(self.data), "--client", CLIENT, *words]
         with (self.data / f"lane.{site}.log").open("ab") as log:
             environment = {**os.environ, "VICTIM": dies_at}
             return subprocess.Popen(command, stderr=log, stdout=log, cwd=ROOT, env=environment)

@@ -105,7 +105,11 @@ def test_what_is_wrong_is_said_with_its_place_and_nothing_is_done(
     assert "unknown source `nobody`" in console.error("send", "Vitals", good, "--source", "nobody", "--label", "L")
     assert "unknown source `nobody`" in console.error("source", "key", "nobody")
     assert "needs no key" in console.error("source", "key", "recon", "--proof", "none")
-    assert "such a change" in console.error("source", "revoke-key", "12", topology=False)
+    assert "there is no key `12`" in console.error("source", "revoke-key", "12", topology=False)
+    assert "unknown source `patrl`" in console.error("source", "revoke", "patrl")
+    assert "asks for a stronger proof" in console.error("send", "Vitals", good, "--source", "recon", "--label", "H")
+    great = lines(tmp_path / "great", json.dumps({"sid": "x" * 1_200_000}))
+    assert "larger than" in console.error("send", "Vitals", great, "--source", "patrol", "--label", "L")
     assert "unknown site `X`" in console.error("lane", "status", "--site", "X")
 
 
@@ -120,6 +124,9 @@ def test_a_lane_without_its_files_ends_with_one_line(cluster: Cluster, tmp_path:
     assert code == 2
     assert str(tmp_path / "nowhere") in text
     assert "Traceback" not in text
+    code, text = last_words("--authority", str(cluster.where.authority_key))
+    assert code == 1
+    assert "not the login authority that the lane has known" in text
     cluster.command("source", "key", "recon", "--topology", str(cluster.file))
     with cluster_speaker(cluster, "recon") as speaker:
         speaker.say("Vitals", b"waits for the secret", "H")
@@ -146,6 +153,16 @@ def test_a_lane_whose_state_is_lost_does_not_start(cluster: Cluster) -> None:
     log.unlink()
     assert cluster.lane("L").wait(SECONDS) == 1
     assert "missing beside a log that is not empty" in log.read_text()
+
+
+def test_a_lane_whose_log_is_lost_does_not_start(cluster: Cluster) -> None:
+    with connect(cluster.administrator()) as admin:
+        admin.delete_topics(["level.H"])
+    cluster.provision()
+    log = cluster.data / "lane.H.log"
+    log.unlink()
+    assert cluster.lane("H").wait(SECONDS) == 1
+    assert "holds less than its state says" in log.read_text()
 
 
 def test_a_lane_ends_in_order_while_the_broker_is_away(tmp_path: Path) -> None:
