@@ -4,7 +4,8 @@ The laws, tagged where they are upheld:
 
 R1  Admission. A tuple reaches a level log if it is proven and its label is admitted at the site, and only then.
 R2  Order. A level log is the admitted tuples in the order of (append time, topic, partition, offset): a function of
-    these tuples alone. Nothing is lost, doubled or altered; lanes agree; a log can be built again byte by byte.
+    these tuples alone. Nothing is lost, doubled or altered; lanes agree; a log can be built again byte by byte from
+    inputs that are all kept.
 R3  Shape. Transactions are cut at a number of admitted tuples or bytes, or at the end of a bucket of append time.
     Progress over what was skipped goes to `lane.<site>` in transactions of its own.
 R4  Isolation. Lanes share nothing. A lane reads no topic of which its site can admit nothing.
