@@ -34,7 +34,8 @@ def send(
 ) -> None:
     """Send one tuple for each line, a JSON object, of a file or of the standard input.
 
-    The answer tells how many the broker has acknowledged. Whether they are admitted, no source learns.
+    The answer tells how many the broker has acknowledged. Whether they are admitted, no source learns. Let one process
+    at a time send for a source: sequences must rise.
 
     Parameters
     ----------

@@ -3,7 +3,8 @@
     with Speaker(connection, topology, "patrol", key) as patrol:
         patrol.say("Vitals", b'{"sid": "s1", "bp": 120, "pr": 60}', label="L", key=b"s1")
 
-An acknowledgement says that the broker keeps the tuple. Whether it is admitted, and where, no source learns.
+An acknowledgement says that the broker keeps the tuple. Whether it is admitted, and where, no source learns. Sequences
+come from the clock: let one speaker at a time speak for a source, on a clock that is not set back, or tuples are stale.
 """
 
 import json
