@@ -164,7 +164,7 @@ class KafkaPythonClient:
         producer = self._producer
         with translated():
             producer.begin_transaction()
-            sent = [producer.send(topic, b"", b"sweep", None, partition) for topic, partition in places]
+            sent = [producer.send(topic, b"", b"sweep", None, partition, 1) for topic, partition in places]
             self._end_transaction(sent, producer._transaction_manager.begin_abort)
 
     def _end_transaction(self, sent: Sequence[Any], begin_end: Callable[[], Any]) -> None:

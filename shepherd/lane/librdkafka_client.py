@@ -78,7 +78,7 @@ class LibrdkafkaClient(KafkaPythonClient):
         with translated():
             self._producer.begin_transaction()
             for topic, partition in places:
-                self._producer.produce(topic, b"", b"sweep", partition)
+                self._producer.produce(topic, b"", b"sweep", partition, timestamp=1)
             self._producer.flush(SECONDS)
             self._producer.abort_transaction(SECONDS)
 

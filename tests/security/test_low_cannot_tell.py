@@ -31,6 +31,7 @@ SOURCES = ("patrol", "recon", "field-hospital")
 PERIOD_MS = 7
 LEAD_MS = 6_000  # for all to be appended before the first moment comes
 LOW_TUPLES = 240
+START_STAMP = 1  # the time of the aborted record that a lane's start leaves, in every world
 LANES = "\nlanes: {bucket_ms: 50, transaction_tuples: 5}\n"  # both ways to end a transaction come up
 
 
@@ -140,10 +141,11 @@ def seen_raw(batch: Batch, begins: int) -> object:
     if batch.control:
         return (batch.base_offset, batch.last_offset_delta, batch.attributes, batch.producer_epoch, batch.marker,
                 batch.coordinator_epoch)  # fmt: skip
-    records = [(r.offset, r.timestamp - begins, r.key, r.value, r.headers) for r in batch.records]
+    since = begins if batch.max_timestamp > START_STAMP else 0
+    records = [(r.offset, r.timestamp - since, r.key, r.value, r.headers) for r in batch.records]
     return (
         batch.base_offset, batch.last_offset_delta, batch.leader_epoch, batch.magic, batch.attributes,
-        batch.producer_epoch, batch.base_sequence, batch.first_timestamp - begins, batch.max_timestamp - begins,
+        batch.producer_epoch, batch.base_sequence, batch.first_timestamp - since, batch.max_timestamp - since,
         records,
     )  # fmt: skip
 
