@@ -10,7 +10,7 @@ from console.output import Format, print_json, print_table, wants_json
 from console.where import HERE, Where
 from shepherd.lane.kafka_client import KafkaPythonClient
 from shepherd.lane.lane import QUARANTINE, Lane
-from shepherd.lane.process import Process
+from shepherd.lane.process import LOOPBACK, Process
 from shepherd.lane.secrets import authority_key, hmac_secrets
 from topology import InputError, Site, Topology, load
 from topology.kafka_plan import QUARANTINE_LANE, STAMP_SLACK_BYTES, input_topic, site_principal, site_topic
@@ -33,7 +33,7 @@ def run(
     hmac: Annotated[Path | None, Parameter(help="The directory with the HMAC secrets of sources.")] = None,
     metrics_port: Annotated[Port, Parameter(help="Serve the lane's own metrics here: they are system high.")] = None,
     level_metrics_port: Annotated[Port, Parameter(help="Serve here what the level itself may know.")] = None,
-    metrics_host: Annotated[str, Parameter(help="Where to listen for them.")] = "127.0.0.1",
+    metrics_host: Annotated[str, Parameter(help="Where to listen for them.")] = LOOPBACK,
     client: Annotated[ClientName, Parameter(help="What to publish with; librdkafka is an extra.")] = "kafka-python",
 ) -> None:
     """Run a lane until SIGTERM or Ctrl-C. It can be killed and started again at any time: nothing is lost or doubled.

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from zlib import crc32
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -36,6 +35,7 @@ from shepherd.says import (
     encode_header,
     leaf,
     node,
+    partition_of,
     prefix,
     rest,
 )
@@ -184,7 +184,7 @@ class Speaker:
         self, stream: str, claim: bytes, sequence: int, key: bytes | None, value: bytes | None, evidence: bytes
     ) -> None:
         headers = [(HEADER, encode_header(claim, sequence, evidence))]
-        partition = crc32(key or b"") % self._partitions
+        partition = partition_of(key, self._partitions)
         try:
             self._waiting.append(self._producer.send(self._topics[stream], value, key, headers, partition))
         except MessageSizeTooLargeError:

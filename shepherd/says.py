@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import sha256
+from zlib import crc32
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -81,6 +82,11 @@ def decode_claim(claim: bytes) -> Claim:
     if (found.proof is Proof.NONE) != (key_id == NO_KEY):
         raise Malformed
     return found
+
+
+def partition_of(key: bytes | None, partitions: int) -> int:
+    """The one partition in which a tuple with this key can be said."""
+    return crc32(key or b"") % partitions
 
 
 def encode_header(claim: bytes, sequence: int, evidence: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """What a lane needs of a Kafka client; kafka-python, librdkafka and the tests' simulator give it."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from shepherd.lane.strand import Outgoing, Place, Record
+from shepherd.lane.strand import Chunk, Place, Record
 
 
 class LaneError(Exception):
@@ -40,14 +40,8 @@ class Client(Protocol):
     def read(self, place: Place) -> tuple[Sequence[Record], int]:
         """Some of the next records of an input, maybe none, and the offset behind them."""
 
-    def publish(
-        self,
-        partition: int,
-        tuples: Sequence[Outgoing],
-        state: Mapping[str, str],
-        audit: Iterable[Mapping[str, object]],
-    ) -> None:
-        """One transaction: tuples to a partition of the lane's log, state to `lane.<site>`, audit records."""
+    def publish(self, chunk: Chunk) -> None:
+        """One transaction: its tuples to the lane's log, its state to `lane.<site>`, its audit records to `audit`."""
 
     def wait(self, seconds: float) -> None:
         """Sleep, but not through a signal to stop."""

@@ -8,11 +8,22 @@ it proves is for the lanes that may have it to find out.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 from security_lattice import LabelSyntaxError
 from shepherd.policy import History
-from shepherd.says import HEADER, PROOFS, SEQUENCE_BYTES, Malformed, Proof, Verify, decode_claim, prefix, rest, verifier
+from shepherd.says import (
+    HEADER,
+    PROOFS,
+    SEQUENCE_BYTES,
+    Malformed,
+    Proof,
+    Verify,
+    decode_claim,
+    partition_of,
+    prefix,
+    rest,
+    verifier,
+)
 from topology.cluster import Group, Topology
 
 MOST_CLAIMS = 4_096  # remembered at a time, and their bytes: hostile sources can make up any number
@@ -97,7 +108,7 @@ class Judge:
             meaning = self._remember(claim, time)
         if not meaning.admitted:
             return meaning, 0, 0
-        if self._partitions > 1 and crc32(key or b"") % self._partitions != self._partition:
+        if self._partitions > 1 and partition_of(key, self._partitions) != self._partition:
             return _WRONG_PARTITION  # or it could be said again in each of them
         if not meaning.verify(rest(sequence, key, value), header[end + SEQUENCE_BYTES :]):
             return _BAD_PROOF

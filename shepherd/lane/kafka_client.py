@@ -1,7 +1,7 @@
 """A lane's client on kafka-python. Talks, and decides nothing but which errors mean what (R8)."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from kafka.consumer.fetcher import Fetcher
 
 from shepherd.lane.batches import read_batch
 from shepherd.lane.client import Away, Fenced, LaneError, encode_audit
-from shepherd.lane.strand import Outgoing, Place, Record
+from shepherd.lane.strand import Chunk, Place, Record
 
 BATCH_BYTES = 512 << 10  # of a producer's batch; full or flushed, never by time: the shape must not tell when (R3)
 FETCH_BYTES = 1 << 20  # at most, unless a single batch is larger
@@ -139,20 +139,15 @@ class KafkaPythonClient:
                 records = [record for record in records if record[1] >= position]
             return records, consumer.position(TopicPartition(*place))
 
-    def publish(
-        self,
-        partition: int,
-        tuples: Sequence[Outgoing],
-        state: Mapping[str, str],
-        audit: Iterable[Mapping[str, object]],
-    ) -> None:
+    def publish(self, chunk: Chunk) -> None:
         """See `Client`."""
         producer = self._producer
         with translated():
             producer.begin_transaction()
-            sent = [producer.send(self._log, value, key, headers, partition, at) for at, key, value, headers in tuples]
-            sent += [producer.send(self._lane, text.encode(), name.encode()) for name, text in state.items()]
-            sent += [producer.send("audit", encode_audit(record)) for record in audit]
+            to = chunk.partition
+            sent = [producer.send(self._log, value, key, headers, to, at) for at, key, value, headers in chunk.tuples]
+            sent += [producer.send(self._lane, text.encode(), name.encode()) for name, text in chunk.state.items()]
+            sent += [producer.send("audit", encode_audit(record)) for record in chunk.audit]
             self._end_transaction(sent, producer._transaction_manager.begin_commit)
 
     def _sweep(self, places: Sequence[Place]) -> None:

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 
 from shepherd.lane.client import Client, LaneError
 from shepherd.lane.judge import Judge, Last, Secrets
 from shepherd.lane.sieve import Sieve
-from shepherd.lane.strand import Feed, Place, Shape, Strand
+from shepherd.lane.strand import Chunk, Feed, Place, Strand
 from shepherd.policy import History, PolicyError
 from topology.cluster import Group, Site, Topology
 from topology.kafka_plan import input_topic
@@ -29,8 +30,7 @@ class Lane:
         self.ignored = 0  # R6: policy records that count for nothing
         self.admitted = self.admitted_bytes = self.transactions = self.behind = 0  # for metrics
         self._client = client
-        shape = topology.lanes
-        self._shape = Shape(shape.skew_ms, shape.bucket_ms, shape.transaction_tuples, shape.transaction_bytes)
+        self._shape = topology.lanes
         self._audit: list[dict[str, object]] = [{"event": "start"}]
         self._late = 0
         state = client.open()
@@ -49,7 +49,7 @@ class Lane:
         for strand in self.strands:
             # What was read before is judged now: no change of the policy that came before it can be unknown (R6).
             for chunk in strand.advance(time, ends):
-                client.publish(chunk.partition, chunk.tuples, chunk.state, self._dated(chunk.audit))
+                client.publish(replace(chunk, audit=self._dated(chunk.audit)))
                 self.admitted += len(chunk.tuples)
                 self.admitted_bytes += sum(len(key or b"") + len(value or b"") for _, key, value, _ in chunk.tuples)
                 self.transactions += 1
@@ -84,7 +84,7 @@ class Lane:
         if state.get("lane", authority) != authority:
             raise LaneError("this is not the login authority that the lane has known: all would be refused")
         if not state:
-            self._client.publish(0, [], {"lane": authority}, [])
+            self._client.publish(Chunk(0, [], {"lane": authority}))
 
     def _feeds(
         self, topology: Topology, groups: list[Group], site: Site | None, secrets: Secrets, state: Mapping[str, str]
@@ -154,7 +154,7 @@ class Lane:
             state |= strand.progress()
         audit, self._audit = self._audit, []
         if state or audit:
-            self._client.publish(0, [], state, self._dated(audit))
+            self._client.publish(Chunk(0, [], state, self._dated(audit)))
 
     def _dated(self, audit: list[dict[str, object]]) -> list[dict[str, object]]:
         return [{"lane": self.name, "time": self._client.now(), **record} for record in audit]

@@ -3,7 +3,7 @@
 It reads as the other one does, because only that leaves batches to be read by us (`batches.py`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from shepherd.lane.client import Away, Fenced, LaneError, encode_audit
 from shepherd.lane.kafka_client import BATCH_BYTES, TIMEOUT_MS, KafkaPythonClient
-from shepherd.lane.strand import Outgoing, Place
+from shepherd.lane.strand import Chunk, Place
 
 SECONDS = TIMEOUT_MS / 1000
 
@@ -55,22 +55,16 @@ class LibrdkafkaClient(KafkaPythonClient):
             producer.init_transactions(SECONDS)
             return producer
 
-    def publish(
-        self,
-        partition: int,
-        tuples: Sequence[Outgoing],
-        state: Mapping[str, str],
-        audit: Iterable[Mapping[str, object]],
-    ) -> None:
+    def publish(self, chunk: Chunk) -> None:
         """See `Client`."""
         with translated():
             produce = self._producer.produce
             self._producer.begin_transaction()
-            for at, key, value, headers in tuples:
-                produce(self._log, value, key, partition, timestamp=at, headers=headers)
-            for name, text in state.items():
+            for at, key, value, headers in chunk.tuples:
+                produce(self._log, value, key, chunk.partition, timestamp=at, headers=headers)
+            for name, text in chunk.state.items():
                 produce(self._lane, text.encode(), name.encode(), 0)
-            for record in audit:
+            for record in chunk.audit:
                 produce("audit", encode_audit(record), None, 0)
             self._producer.commit_transaction(SECONDS)
 

@@ -39,7 +39,7 @@ class Process:
         self._lane: Lane | None = None
         self._stopping = False
 
-    def serve(self, port: int | None, level_port: int | None, host: str = LOOPBACK) -> None:
+    def serve(self, port: int | None, level_port: int | None, host: str) -> None:
         """Serve metrics: the lane's own on one port, the level's allow-list on another."""
         for number, figures in ((port, lane_figures), (level_port, level_figures)):
             if number is not None:

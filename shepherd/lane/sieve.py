@@ -6,8 +6,9 @@ Nobody below system high sees what comes out, so no order among inputs and no sh
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from shepherd.lane.strand import MOST_HELD_BYTES, Chunk, Feed, Outgoing, Place, Shape, size_of
+from shepherd.lane.strand import MOST_HELD_BYTES, Chunk, Feed, Outgoing, Place, size_of
 from shepherd.says import HEADER
+from topology.document import Lanes
 
 REASON, FROM = "bw-reason", "bw-from"  # headers of a tuple in quarantine, before the `bw-says` it came with
 
@@ -15,7 +16,7 @@ REASON, FROM = "bw-reason", "bw-from"  # headers of a tuple in quarantine, befor
 class Sieve:
     """Sifts one feed."""
 
-    def __init__(self, feed: Feed, shape: Shape) -> None:
+    def __init__(self, feed: Feed, shape: Lanes) -> None:
         self.partition = feed.partition
         self.feeds = [feed]
         self.sequence, self.newest, self.late = 0, 0, 0
@@ -48,7 +49,7 @@ class Sieve:
             said = [(name, content or b"") for name, content in headers if name == HEADER][:1]
             tuples.append((appended, key, value or b"", [(REASON, meaning.refusal.encode()), (FROM, where), *said]))
             self.newest, size = appended, size + held
-            if len(tuples) == self._shape.tuples or size >= self._shape.bytes:
+            if len(tuples) == self._shape.transaction_tuples or size >= self._shape.transaction_bytes:
                 yield self._send_off(tuples, reasons)
                 tuples, reasons, size = [], Counter(), 0
         if tuples:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
 from shepherd.lane.judge import Headers, Judge, Meaning
+from topology.document import Lanes
 
 MOST_HELD_BYTES = 8 << 20  # for each input, unless the others wait for this one
 RECORD_BYTES = 200  # what a held record costs beside its key and value
@@ -69,16 +70,6 @@ class Chunk:
     audit: list[dict[str, object]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Shape:
-    """How far clocks may be apart, and how transactions are cut; the same for all lanes, from the topology."""
-
-    skew_ms: int
-    bucket_ms: int
-    tuples: int
-    bytes: int
-
-
 def size_of(key: bytes | None, value: bytes | None) -> int:
     """What a record costs to hold."""
     return (len(key) if key else 0) + (len(value) if value else 0) + RECORD_BYTES
@@ -87,7 +78,7 @@ def size_of(key: bytes | None, value: bytes | None) -> int:
 class Strand:
     """Merges the feeds of one level partition."""
 
-    def __init__(self, partition: int, feeds: Sequence[Feed], shape: Shape, sequence: int, newest: int) -> None:
+    def __init__(self, partition: int, feeds: Sequence[Feed], shape: Lanes, sequence: int, newest: int) -> None:
         """`sequence` and `newest` are those of the last tuple that went out."""
         self.partition = partition
         self.feeds = sorted(feeds, key=lambda feed: feed.topic)
@@ -150,9 +141,9 @@ class Strand:
         bucket_end = (self._placed[start][0] // self._shape.bucket_ms + 1) * self._shape.bucket_ms
         end = bisect_left(self._placed, (bucket_end,), start, ready)
         size = 0
-        for index in range(start, min(end, start + self._shape.tuples)):
+        for index in range(start, min(end, start + self._shape.transaction_tuples)):
             size += self._placed[index][7]
-            if size >= self._shape.bytes or index + 1 - start == self._shape.tuples:
+            if size >= self._shape.transaction_bytes or index + 1 - start == self._shape.transaction_tuples:
                 return index + 1
         return end if horizon >= bucket_end else start
 

@@ -21,7 +21,7 @@ from console.speaker import SourceKey, Speaker
 from console.where import Where
 from shepherd.lane.judge import UNREADABLE
 from shepherd.says import Proof
-from tests.live import SECONDS, eventually
+from tests.live import SECONDS
 from tests.properties.lane_oracle import Oracle
 from tests.raw_batches import Batch, aborted_by_markers, aborted_in, batches_of, end_of, visible
 from topology import Topology, TopologyError, load, plan
@@ -218,6 +218,3 @@ class Load:
             finally:
                 for speaker in speakers.values():
                     speaker._producer.close(timeout=1)
-
-
-__all__ = ["Cluster", "Load", "cluster_in", "eventually", "stop"]

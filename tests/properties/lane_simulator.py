@@ -18,6 +18,7 @@ from typing import Protocol
 
 from shepherd.lane.client import Away, Fenced
 from shepherd.lane.judge import UNREADABLE as UNREADABLE
+from shepherd.lane.strand import Chunk
 
 Headers = Sequence[tuple[str, bytes | None]]
 Place = tuple[str, int]
@@ -328,27 +329,21 @@ class SimulatedClient:
         self._step("read: after")
         return records, self.positions[place]
 
-    def publish(
-        self,
-        partition: int,
-        tuples: Sequence[Outgoing],
-        state: Mapping[str, str],
-        audit: Iterable[Mapping[str, object]],
-    ) -> None:
-        what = "tuples" if tuples else "progress"
+    def publish(self, chunk: Chunk) -> None:
+        what = "tuples" if chunk.tuples else "progress"
         self._step(f"{what}: before")
         cluster, epoch = self.cluster, self._epoch
         cluster.check_epoch(self.lane, epoch)
         transaction = cluster.begin(self.lane)
-        for number, (time, key, value, headers) in enumerate(tuples):
-            cluster.write(transaction, (self._log, partition), time, key, value, headers)
+        for number, (time, key, value, headers) in enumerate(chunk.tuples):
+            cluster.write(transaction, (self._log, chunk.partition), time, key, value, headers)
             self._step(f"{what}: {'first' if number == 0 else 'some'} written")
-        for name, text in state.items():
+        for name, text in chunk.state.items():
             assert isinstance(name, str)
             assert isinstance(text, str)
             cluster.write(transaction, self._state, cluster.clock, name, text)
         self._step(f"{what}: state written")
-        for record in audit:
+        for record in chunk.audit:
             cluster.write(transaction, ("audit", 0), cluster.clock, self.lane, dict(record))
         self._step(f"{what}: all written")
         cluster.check_epoch(self.lane, epoch)
